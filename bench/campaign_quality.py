@@ -9,6 +9,9 @@ mean over samples of the questions (p5 to p95).
 Questions about meaning are in two halves, by a digest of their words: constants of the search are chosen by
 the tuned half alone, and the held-out half says how it does on questions that it was not made for. Both
 have questions of `campaign_further.jsonl`, too, in other words than the campaigns' and about products.
+
+Below the table are the questions of each half that find anything, and the queries of `campaign_nonsense.txt`,
+about nothing that an ad library has, that find nothing.
 """
 
 import asyncio
@@ -40,7 +43,7 @@ from callsheet.storage.campaigns.words import embedding_texts, normalize
 from evals.campaigns import labelled_questions
 
 PLACES: Final = 10
-MEANING: Final = "semantic_search"
+MEANING: Final = "meaning"
 _SAMPLES: Final = size(1_000, short=20)
 _K1: Final = 1.2
 _B: Final = 0.75
@@ -129,6 +132,22 @@ async def _measure() -> None:
             scores = [score(await find(question), question.ids) for question in questions]
             _print_row(f"{tool}, {len(questions)} questions, {name}", scores)
 
+    await _print_floor(index, by_tool)
+
+
+async def _print_floor(index: EmbeddedIndex, by_tool: Mapping[str, Sequence[LabelledQuestion]]) -> None:
+    """Print how well the floor of a search by meaning divides questions from nonsense."""
+    lines = Path(__file__).with_name("campaign_nonsense.txt").read_text("utf-8").splitlines()
+    for half in ("tuned", "held out"):
+        questions = by_tool[f"{MEANING} ({half})"]
+        nonsense = [line for line in lines if half_of(line) == half]
+        hits = [bool((await index.similar(one.text, one.filters)).total) for one in questions]
+        misses = [not (await index.similar(one, Filters())).total for one in nonsense]
+        print(
+            f"{half}: {sum(hits)} of {len(hits)} questions find campaigns, "
+            f"{sum(misses)} of {len(misses)} nonsense queries find none"
+        )
+
 
 def _print_row(name: str, scores: Sequence[tuple[float, float]]) -> None:
     random_ = random.Random(1)  # noqa: S311 -- repeatable, not secret
@@ -148,13 +167,13 @@ def score(ids: Sequence[str], expected: frozenset[str]) -> tuple[float, float]:
 
 async def search(index: EmbeddedIndex, question: LabelledQuestion) -> list[str]:
     """Return the ids that the question's tool returns for its arguments."""
-    if question.tool == "filter_campaigns":
+    if question.tool == "filter":
         result = await index.filter(question.filters, limit=PLACES)
     elif question.tool == MEANING:
         result = await index.similar(question.text, question.filters, limit=PLACES)
     else:
         query = " ".join(f'"{words}"' for words in question.words)
-        field: TextField = "offer" if question.tool == "search_offers" else "copy"
+        field: TextField = "offer" if question.tool == "offers" else "copy"
         result = await index.full_text(query, question.filters, field=field, limit=PLACES)
     return [match.campaign.id for match in result.matches]
 

@@ -7,7 +7,8 @@ from typing import Any, ClassVar, Final, cast
 from callsheet.graphs import campaign_search
 from callsheet.nodes.campaigns.planning import ANSWER, known_results
 from callsheet.nodes.workflow import WorkflowSpec
-from callsheet.state.campaigns.answers import Statement, evidence_of, problems
+from callsheet.state.campaigns.answers import Statement, problems
+from callsheet.state.campaigns.evidence import evidence_of
 from callsheet.state.campaigns.reading import LooseFilters, active_filters, resolve_filters
 from callsheet.state.campaigns.sample import sample_campaigns
 from callsheet.state.campaigns.workflow import CampaignState
@@ -56,7 +57,7 @@ def _last(turn: CampaignTurn) -> Mapping[str, Any]:
 
 def tool(expected: str, turn: CampaignTurn) -> str:
     """Check the search; for a question of meaning, a filter with the exact value is accepted, too."""
-    used = [one["tool"] for one in _searches(turn)]
+    used = [one["output"]["by"] for one in _searches(turn)]
     exact = (
         "meaning" in turn.expect and resolve(turn.expect["meaning"]).items() <= _applied_filters(turn).items()
     )
@@ -66,7 +67,7 @@ def tool(expected: str, turn: CampaignTurn) -> str:
 def filters(expected: Mapping[str, Any], turn: CampaignTurn) -> str:
     """Check the filters of the last search, as the product resolves them."""
     exact = resolve(expected)
-    if turn.expect.get("tool") == "search_offers":
+    if turn.expect.get("tool") == "offers":
         exact["has_offer"] = True
     by_meaning = resolve(turn.expect.get("meaning", {}))
     actual = _applied_filters(turn)

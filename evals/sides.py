@@ -180,7 +180,7 @@ def project_side(task: Task, change: Mapping[str, Any], before: Any) -> Evaluate
 
 def search_state(searches: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     """Return the state of a campaign conversation after searches: `tool`, `filters`, `ids` or `count`."""
-    return {"results": [{"tool": one["tool"], "output": _search_output(one)} for one in searches]}
+    return {"results": [{"tool": "search", "output": _search_output(one)} for one in searches]}
 
 
 def _search_output(search: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -188,6 +188,8 @@ def _search_output(search: Mapping[str, Any]) -> Mapping[str, Any]:
     by_id = {campaign.id: campaign.model_dump(mode="json") for campaign in sample_campaigns()}
     grouped = {"aggregation": {"groupBy": search["group_by"], "groups": []}} if "group_by" in search else {}
     return {
+        "by": search["tool"],
+        "query": search.get("query", ""),
         "count": search.get("count", len(ids)),
         "campaigns": [by_id[name] for name in ids],
         "detectedFilters": campaigns.resolve(search.get("filters", {})),

@@ -2,7 +2,7 @@
 
 START → planner → tool_executor → planner … → summarizer → END
 
-The model searches with four tools and answers by a fifth; code looks every claim up before it is sent.
+The model searches with one tool and answers by another; code looks every claim up before it is sent.
 """
 
 import json
@@ -26,6 +26,9 @@ from callsheet.state.workflow import DraftMade
 from callsheet.tools import REGISTRY
 from callsheet.tools.campaigns.search import BASE
 
+MAX_RESULTS: Final = 1_000
+"""Tokens of earlier results that are sent on; more are left out after their turn."""
+
 
 class QuestionModelView(ModelView[CampaignState]):
     """The filters of the page."""
@@ -44,7 +47,6 @@ class QuestionTurnRules(TurnRules[CampaignState]):
     ) -> Mapping[str, Any]:
         """Return the campaigns, counts and filters of the searches."""
         del drafts
-        params = {step["id"]: step["params"] for step in (state.get("plan") or {"steps": ()})["steps"]}
         searches = [one for one in results if "count" in one["output"]]
         earlier = [one for one in state.get("results", ()) if "count" in one["output"]]
         changed: dict[str, Any] = {} if earlier else {"aggregation": None}
@@ -58,14 +60,13 @@ class QuestionTurnRules(TurnRules[CampaignState]):
                 changed["aggregation"] = output["aggregation"]
             if output["campaigns"]:
                 has_campaigns = True
-                arguments = params.get(one["id"], {})
                 changed["result"] = LastResult(
-                    source=one["tool"],
+                    source=output["by"],
                     total=output["count"],
                     campaigns=output["campaigns"],
-                    query=arguments.get("query", ""),
-                    field=arguments.get("embedding_field", "value_prop"),
+                    query=output["query"],
                     filters=output["detectedFilters"],
+                    aggregation=output.get("aggregation"),
                 )
         return changed
 
@@ -85,7 +86,7 @@ class CampaignSearch(WorkflowSpec[CampaignState]):
     state = CampaignState
     artefact = ArtefactSpec("question")
     view = QuestionModelView()
-    turn = QuestionTurnRules(max_rounds=5)
+    turn = QuestionTurnRules(max_rounds=5, max_results=MAX_RESULTS)
 
     def build(self) -> StateGraph[CampaignState, Context]:
         """Return the graph's builder."""

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
+from langchain_core.runnables import RunnableConfig
 
 from callsheet import providers
 from callsheet.providers.routing import Route, RoutingRequest, input_budget, outages, route
@@ -39,14 +40,21 @@ def routing_request(context: Context, scope: Scope) -> RoutingRequest:
 
 
 async def ask_model(
-    request: RoutingRequest, sent: Sequence[AnyMessage], *, tools: Sequence[dict[str, Any]], choice: Any
+    request: RoutingRequest,
+    sent: Sequence[AnyMessage],
+    *,
+    tools: Sequence[dict[str, Any]],
+    choice: Any,
+    is_hidden: bool = False,
 ) -> tuple[Route, AIMessage]:
-    """Return the model's answer with the route to it.
+    """Return the model's answer with the route to it; a hidden one is not streamed to readers.
 
     Where a provider fails and the caller named none, the next one with a key answers instead. Raises the
     first provider's error once nobody can: the offline model never stands in for a vendor whose key is set.
     """
-    return await _with_failover(request, partial(_answer, sent=sent, tools=tools, choice=choice))
+    config: RunnableConfig = {"tags": ["nostream"]} if is_hidden else {}
+    ask = partial(_answer, sent=sent, tools=tools, choice=choice, config=config)
+    return await _with_failover(request, ask)
 
 
 async def ask_plainly(request: RoutingRequest, sent: Sequence[AnyMessage]) -> tuple[Route, AIMessage]:
@@ -85,6 +93,7 @@ async def _answer(
     sent: Sequence[AnyMessage],
     tools: Sequence[dict[str, Any]],
     choice: Any,
+    config: RunnableConfig,
 ) -> tuple[Route, AIMessage]:
     """Return the answer to the conversation, or to as much of it as the model can read.
 
@@ -97,13 +106,13 @@ async def _answer(
     limit = chosen.input_budget - tool_tokens
     shown = fit_conversation(sent, limit)
     try:
-        return chosen, await call_model(model, shown, partial(bound.ainvoke, shown), tools)
+        return chosen, await call_model(model, shown, partial(bound.ainvoke, shown, config), tools)
     except ContextOverflow:
         # Estimates are wrong by a third, and a window may be smaller than its setting.
         shorter = fit_conversation(sent, min(limit, estimate_messages(shown)) // 2)
         if shorter == shown:
             raise
-        answer = await call_model(model, shorter, partial(bound.ainvoke, shorter), tools)
+        answer = await call_model(model, shorter, partial(bound.ainvoke, shorter, config), tools)
         return replace(chosen, input_budget=estimate_messages(shorter) + tool_tokens), answer
 
 

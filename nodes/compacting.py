@@ -51,7 +51,8 @@ async def compaction_update(
     """Return the state update of the compaction that is due, if any."""
     room = state.get("context_tokens") or compaction.ContextTokens(used=0, budget=0)
     messages = [workflow.view.message(state, one) for one in state["messages"]]
-    due = compaction.compaction(messages, view_of(state), room, lookups_of(workflow))
+    most = workflow.turn.max_results
+    due = compaction.compaction(messages, view_of(state), room, lookups_of(workflow), most)
     if due is None:
         return {}
     update: dict[str, Any] = {"cleared_upto": due.cleared_upto}

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, RemoveMessage
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
@@ -60,12 +60,26 @@ class Planned(NamedTuple):
 class Planning:
     """The part of a planner that workflows may replace; by default every call is a step."""
 
+    is_checked: ClassVar[bool] = False
+    """True if code checks the model's words before anybody reads them, so that they are not streamed."""
+
     async def state_block(self, workflow: WorkflowSpec[Any], state: Any, scope: Scope) -> str:
         """Return the artefact as it is now in a short text, sent behind the last message and not stored."""
         artefact = Artefact(await storage.current(), scope.kind, scope.artefact, scope.owner)
         streams = workflow.block_streams
         heads = await asyncio.gather(*(artefact.stream_head(name) for name in streams))
         return workflow.view.state_block(state, scope, dict(zip(streams, heads, strict=True)))
+
+    async def ask(
+        self,
+        routing: RoutingRequest,
+        sent: Sequence[AnyMessage],
+        *,
+        tools: Sequence[dict[str, Any]],
+        choice: Any,
+    ) -> tuple[Route, AIMessage]:
+        """Return the model's answer with the route to it; checked words are not streamed."""
+        return await ask_model(routing, sent, tools=tools, choice=choice, is_hidden=self.is_checked)
 
     async def without_model(self, state: Any, runtime: Runtime[Context]) -> dict[str, Any] | None:
         """Return the planner's update where a person has decided or code can; None asks the model."""
@@ -253,7 +267,9 @@ class _ModelRequest:
 
     async def _ask(self, offer: Offer, routing: RoutingRequest) -> _Answered:
         sent = await self._sent(offer.prompt)
-        ask = partial(ask_model, routing, tools=offer.definitions, choice=offer.tool_choice(self.choice))
+        ask = partial(
+            self.planning.ask, routing, tools=offer.definitions, choice=offer.tool_choice(self.choice)
+        )
         missing = partial(_missing_of, offer, self.end(sent)) if self.end else None
         estimate = estimate_messages(sent) + estimate_tools(offer.definitions)
         try:
@@ -262,7 +278,7 @@ class _ModelRequest:
             if not offer.lean:
                 raise
             # Some servers cannot be made to call a tool.
-            ask = partial(ask_model, routing, tools=offer.definitions, choice=self.choice)
+            ask = partial(self.planning.ask, routing, tools=offer.definitions, choice=self.choice)
             return _Answered(await ask_through_gate(ask, sent, self.history, offer.names, missing), estimate)
 
     async def _sent(self, prompt: str) -> list[AnyMessage]:

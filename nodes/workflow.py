@@ -167,6 +167,8 @@ class TurnRules(Generic[S]):
     """Rounds of tool calls in one turn before a text answer is forced, unless chosen otherwise."""
     is_conversational: bool = False
     """True if most messages want an answer and no change, so that a turn without a call is not doubted."""
+    max_results: int | None = None
+    """Tokens of look-ups' results above which they are left out after their turn; None while they fit."""
 
     def nudge(self, state: S, history: Sequence[AnyMessage], created: Sequence[DraftMade]) -> str:
         """Return what a turn that ends now still lacks, as a request to the model; empty for nothing.

@@ -80,21 +80,29 @@ class Compaction(NamedTuple):
 
 
 def compaction(
-    messages: Sequence[AnyMessage], view: View, room: ContextTokens, lookups: Collection[str]
+    messages: Sequence[AnyMessage],
+    view: View,
+    room: ContextTokens,
+    lookups: Collection[str],
+    max_results: int | None = None,
 ) -> Compaction | None:
     """Return the compaction that is due after a turn, or None.
 
-    `lookups` are the tools whose results say what was true when they were called.
+    `lookups` are the tools whose results say what was true when they were called. Above `max_results` tokens
+    they are left out however much space there is.
     """
     recent = messages_after(messages, view.summary_upto if view.summary else "")
     starts = turn_starts(recent)
     many = len(starts) > MAX_TURNS
-    if not starts or (room["used"] < START * room["budget"] and not many):
+    is_full = many or room["used"] >= START * room["budget"]
+    if not starts or not (is_full or max_results is not None):
         return None
     end, budget = str(recent[-1].id), room["budget"]
     cleared = without_results(recent, end, lookups)
     before = estimate_messages(without_results(recent, view.cleared_upto, lookups))
     freed = before - estimate_messages(cleared)
+    if not is_full:
+        return Compaction((), end) if max_results is not None and freed > max_results else None
     if not many and freed > 0 and room["used"] - freed <= END * budget:
         return Compaction((), end)
     overhead = max(0, room["used"] - before) + within(SUMMARY_TOKENS, budget)

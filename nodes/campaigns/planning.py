@@ -4,17 +4,19 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
-from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
+from langchain_core.messages import AIMessage, AnyMessage, ToolCall, ToolMessage
 from pydantic import ValidationError
 
 from callsheet.nodes.planner import Planned, Planning, plan_of_calls
 from callsheet.nodes.workflow import WorkflowSpec
-from callsheet.state.campaigns.answers import Answer, Statement, evidence_of, problems
+from callsheet.state.campaigns.answers import MAX_STATEMENTS, MAX_TEXT, Answer, Statement, problems
+from callsheet.state.campaigns.evidence import evidence_of
 from callsheet.state.campaigns.workflow import CampaignState
 from callsheet.state.conversation import calls_of
 from callsheet.state.errors import Invalid
+from callsheet.state.sentences import sentence_spans
 from callsheet.storage import current
 from callsheet.tools.call import Scope
 from callsheet.tools.campaigns.libraries import library, library_values
@@ -27,12 +29,16 @@ MAX_CHECKS: Final = 1
 """Answers of a turn that are sent back with what is not supported."""
 _IMAGE: Final = re.compile(r"!\[|<img\b", re.IGNORECASE)
 _SHOWN: Final = 10
+_OFFER: Final = 60
+"""Characters of an offer in the state block."""
 _LISTED: Final = 40
 """Values of a dimension that the model sees."""
 
 
 class CampaignPlanning(Planning):
     """Plans of searches, and checked answers."""
+
+    is_checked: ClassVar[bool] = True
 
     async def state_block(self, workflow: WorkflowSpec[Any], state: CampaignState, scope: Scope) -> str:
         """Return today's date, the library's values, the page's filters and an earlier turn's campaigns."""
@@ -50,10 +56,11 @@ class CampaignPlanning(Planning):
         # A search's own result lists its campaigns.
         if (last := state.get("result")) and not isinstance(state["messages"][-1], ToolMessage):
             listed = [
-                f"{number}. {one['id']} {one['company']}"
+                f"{number}. {one['id']} {one['company']}: {one['offer'][:_OFFER] or 'no offer'}"
                 for number, one in enumerate(last["campaigns"][:_SHOWN], 1)
             ]
-            lines.append(f"Campaigns of the last result ({last['total']}): {'; '.join(listed)}")
+            count = "the nearest in meaning" if last["source"] == "meaning" else last["total"]
+            lines.append(f"Campaigns of the last result ({count}): {'; '.join(listed)}")
         return "\n".join(lines)
 
     async def plan(
@@ -64,44 +71,53 @@ class CampaignPlanning(Planning):
         calls = [*calls_of(answer)]
         searches = [call for call in calls if call["name"] != ANSWER]
         if searches:
-            planned = plan_of_calls(workflow, answer)
-            return Planned(planned, (), {"checks": 0})
+            return Planned(plan_of_calls(workflow, answer), _without_words(answer), {"checks": 0})
         outputs = known_results(state)
         if calls:
-            return await self._check(state, answer, outputs)
-        text, is_checked = str(answer.text), bool(outputs and state.get("results"))
-        if is_checked:
-            text = plain_answer(state, text, outputs)
-        is_replaced = text != answer.text
-        if (shown := without_images(text)) != answer.text:
-            return Planned(None, [AIMessage(shown)], {"truncated": True} if is_replaced else {})
-        return Planned()
+            try:
+                given = await _read_answer(answer)
+            except Invalid as error:
+                sent_back = self._sent_back(state, str(calls[0]["id"]), [error.message], outputs)
+                return sent_back._replace(messages=[*_without_words(answer), *sent_back.messages])
+            checked = self._check(state, answer, given, outputs)
+            return checked._replace(messages=[*_without_words(answer), *checked.messages])
+        if not str(answer.text).strip():
+            return Planned()
+        return self._check(state, answer, _statements(str(answer.text)), outputs)
 
     def text_of_results(self, workflow: WorkflowSpec[Any], state: CampaignState) -> str:
         """Return an answer made from the last result alone."""
         del workflow
         return result_text(known_results(state))
 
-    async def _check(
-        self, state: CampaignState, answer: AIMessage, outputs: Sequence[Mapping[str, Any]]
+    def _check(
+        self, state: CampaignState, answer: AIMessage, given: Answer, outputs: Sequence[Mapping[str, Any]]
     ) -> Planned:
-        call = str(calls_of(answer)[0]["id"])
-        try:
-            given = await _read_answer(answer)
-        except Invalid as error:
-            return self._sent_back(state, call, [error.message], outputs)
+        """Return an answer whose statements the results prove; the first other one goes back to the model."""
         evidence = evidence_of(outputs)
-        wrong = {statement.text: problems(statement, evidence) for statement in given.statements}
-        faults = [f"{text[:120]!r}: {'; '.join(reasons)}" for text, reasons in wrong.items() if reasons]
+        wrong = [problems(statement, evidence) for statement in given.statements]
+        faults = [
+            f"{statement.text[:120]!r}: {'; '.join(reasons)}"
+            for statement, reasons in zip(given.statements, wrong, strict=True)
+            if reasons
+        ]
+        calls = calls_of(answer)
         if faults and state.get("checks", 0) < MAX_CHECKS:
-            return self._sent_back(state, call, faults, outputs)
-        kept = [statement for statement in given.statements if not wrong[statement.text]]
+            if calls:
+                return self._sent_back(state, str(calls[0]["id"]), faults, outputs)
+            call = _as_call(answer, given)
+            sent_back = self._sent_back(state, str(calls_of(call)[0]["id"]), faults, outputs)
+            return sent_back._replace(messages=[call, *sent_back.messages])
+        kept = [one for one, reasons in zip(given.statements, wrong, strict=True) if not reasons]
+        if not calls:
+            text = without_images(_text(kept, len(faults), outputs) if faults else str(answer.text))
+            # With the same id it takes the place of what the model wrote.
+            shown = [] if text == answer.text else [answer.model_copy(update={"content": text})]
+            return Planned(None, shown, {"checks": 0, **({"truncated": True} if faults else {})})
+        text = without_images(_text(kept, len(faults), outputs))
         return Planned(
             None,
-            [
-                tool_message(call, ANSWER, {"sent": True}),
-                AIMessage(without_images(_text(kept, len(faults), outputs))),
-            ],
+            [tool_message(str(calls[0]["id"]), ANSWER, {"sent": True}), AIMessage(text)],
             {"suggestions": given.suggestions, "checks": 0},
         )
 
@@ -111,7 +127,7 @@ class CampaignPlanning(Planning):
         outcome = failed_outcome(
             "validation_error",
             f"Not supported by the campaigns: {' | '.join(faults)}",
-            suggestion="Answer again with what the results say, and name every claim in its field",
+            suggestion="Search for what is missing, or answer again with what the results say",
             retryable=True,
         )
         checks = state.get("checks", 0)
@@ -121,32 +137,56 @@ class CampaignPlanning(Planning):
         return Planned(None, [tool_message(call, ANSWER, {"sent": False}), AIMessage(text)], {"checks": 0})
 
 
+def _without_words(answer: AIMessage) -> list[AIMessage]:
+    """Return the message without words beside its calls, which nothing checks; none if it has no words."""
+    return [answer.model_copy(update={"content": ""})] if str(answer.text) else []
+
+
+def _statements(text: str) -> Answer:
+    """Return an answer in plain text as statements, a sentence each; of a long one the last has the rest."""
+    starts = [start for start, _ in sentence_spans(text)][:MAX_STATEMENTS] or [0]
+    ends = [*starts[1:], len(text)]
+    parts = [text[start:end].strip() for start, end in zip(starts, ends, strict=True)]
+    return Answer(statements=[Statement(text=part[:MAX_TEXT]) for part in parts if part])
+
+
+def _as_call(answer: AIMessage, given: Answer) -> AIMessage:
+    """Return a plain text as the call of `answer` that it should have been, so that it can be sent back."""
+    args = {"statements": [{"text": one.text} for one in given.statements]}
+    call = ToolCall(name=ANSWER, args=args, id=f"answer_{answer.id}", type="tool_call")
+    return answer.model_copy(update={"content": "", "tool_calls": [call]})
+
+
 def without_images(text: str) -> str:
     """Return Markdown whose images are links: an image is loaded unasked, and its address may carry data."""
     return _IMAGE.sub(lambda match: "[" if match[0] == "![" else "&lt;img", text)
 
 
 def known_results(state: CampaignState) -> list[Mapping[str, Any]]:
-    """Return the results that an answer may cite: this turn's, and the campaigns of the last one before."""
-    turn = [one["output"] for one in state.get("results", ()) if "count" in one["output"]]
+    """Return the results that an answer may cite: this turn's, and the last one with campaigns before."""
+    turn: list[Mapping[str, Any]] = [
+        one["output"] for one in state.get("results", ()) if "count" in one["output"]
+    ]
     last = state.get("result")
-    earlier = [{"count": last["total"], "campaigns": last["campaigns"]}] if last else []
-    return [*earlier, *turn]
-
-
-def plain_answer(state: CampaignState, text: str, outputs: Sequence[Mapping[str, Any]]) -> str:
-    """Return an answer without statements if its numbers were returned, else the results themselves."""
-    del state
-    statement = Statement(text=text[:4_000] or "-")
-    return text if text and not problems(statement, evidence_of(outputs)) else result_text(outputs)
+    if not last:
+        return turn
+    earlier = {
+        "by": last["source"],
+        "query": last.get("query", ""),
+        "count": last["total"],
+        "campaigns": last["campaigns"],
+        "detectedFilters": last.get("filters", {}),
+        "aggregation": last.get("aggregation") or {},
+    }
+    return [earlier, *turn]
 
 
 def result_text(outputs: Sequence[Mapping[str, Any]]) -> str:
     """Return an answer made from the last result alone."""
     if not outputs:
-        return "I have no result to answer from."
+        return "I have no result to answer from. Ask me to search for it."
     last = outputs[-1]
-    if groups := last.get("aggregation", {}).get("groups"):
+    if groups := (last.get("aggregation") or {}).get("groups"):
         listed = ", ".join(f"{row['value']} {row['count']}" for row in groups[:_SHOWN])
         return f"By {last['aggregation']['groupBy']}: {listed}."
     if not last["count"]:
@@ -155,7 +195,8 @@ def result_text(outputs: Sequence[Mapping[str, Any]]) -> str:
         f"{one['company']}: {one['offer'] or one['campaign_text']} ({one['id']})"
         for one in last["campaigns"][:_SHOWN]
     ]
-    return "\n".join([f"{last['count']} campaigns match:", *lines])
+    first = "The nearest in meaning" if last.get("by") == "meaning" else f"{last['count']} campaigns match"
+    return "\n".join([f"{first}:", *lines])
 
 
 async def _read_answer(answer: AIMessage) -> Answer:
@@ -177,9 +218,7 @@ def _text(kept: Sequence[Statement], left_out: int, outputs: Sequence[Mapping[st
     if not kept:
         return result_text(outputs)
     text = "\n".join(statement.text for statement in kept)
-    return (
-        f"{text}\n\n({left_out} statements were left out: no campaign supports them.)" if left_out else text
-    )
+    return f"{text}\n\n({left_out} statements were left out: no result proves them.)" if left_out else text
 
 
 def answer_messages(results: Sequence[Mapping[str, Any]]) -> list[AnyMessage]:

@@ -28,7 +28,7 @@ _ABOUT = (
 _WORKFLOWS: Final[Mapping[str, frozenset[str]]] = {
     "lessons": frozenset({"saveStudentInfoTool", "extractFactsTool", "FactSheet", "NarrationScript"}),
     "ads": frozenset({"search_voices", "create_voice_draft", "create_music_draft", "create_sfx_draft"}),
-    "campaigns": frozenset({"filter_campaigns", "semantic_search", "full_text_search", "search_offers"}),
+    "campaigns": frozenset({"search"}),
     "video": frozenset({"submit_plan", "ScenePatch", "Scene"}),
     "pages": frozenset({"modify_element", "create_element", "list_elements"}),
 }

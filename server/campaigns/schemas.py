@@ -63,9 +63,10 @@ class CampaignAnswer(TypedDict):
     campaigns: list[Campaign]
     """Campaigns of the last search with any, with the fields of the library; with `merge` of all searches."""
     campaignsSource: str | None
-    """Tool that returned them; with `merge` all of them."""
-    total: int
-    """All campaigns that match; `campaigns` has the first. With `merge` the campaigns that are returned."""
+    """Search that returned them: `filter`, `words`, `meaning` or `offers`; with `merge` all of them."""
+    total: int | None
+    """All campaigns that match; `campaigns` has the first. With `merge` the campaigns that are returned; null
+    for the nearest in meaning, which are no count."""
     aggregation: Aggregation | None
     detectedFilters: ActiveFilters
     suggestions: list[str]

@@ -37,7 +37,7 @@ from callsheet.storage.threads.threads import Thread
 from callsheet.tools.campaigns.file_reading import FileRequest, read_file
 from callsheet.tools.campaigns.libraries import library, library_values
 from callsheet.tools.campaigns.results import for_model
-from callsheet.tools.campaigns.search import filter_campaigns, search_again
+from callsheet.tools.campaigns.search import search_again
 
 GRAPH: Final = "campaign_search"
 MAX_RANKED: Final = 10_000
@@ -102,10 +102,10 @@ async def result_pages(
     """Return a conversation's last result as pages of campaigns, with headers that have its counts.
 
     A result of which the conversation has only the first campaigns is searched again, in the library as it
-    is now. A ranked one has at most `MAX_RANKED`.
+    is now. One by words has at most `MAX_RANKED`; one by meaning is the campaigns that were shown.
     """
     if result and result["total"] > len(result["campaigns"]) and "filters" in result:
-        if result["source"] == filter_campaigns.name:
+        if result["source"] == "filter":
             return index.export(Filters.model_validate(result["filters"])), {}
         matches, total = await search_again(index, result, MAX_RANKED)
         campaigns = [match.campaign for match in matches]
@@ -153,13 +153,16 @@ def turn_view(thread_id: str, state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _shown_campaigns(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the campaigns of the turn, the tool that returned them, and how many there are."""
+    """Return the campaigns of the turn, the kind of search that returned them, and how many there are.
+
+    The nearest in meaning have no total.
+    """
     searches = [one for one in state.get("results", ()) if one["output"].get("count")]
     if not searches:
         return {"campaigns": [], "campaignsSource": None, "total": 0}
     if state.get("merge"):
         by_id = {campaign["id"]: campaign for one in searches for campaign in one["output"]["campaigns"]}
-        sources = dict.fromkeys(one["tool"] for one in searches)
+        sources = dict.fromkeys(one["output"]["by"] for one in searches)
         return {
             "campaigns": [*by_id.values()],
             "campaignsSource": ", ".join(sources),
@@ -169,7 +172,7 @@ def _shown_campaigns(state: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "campaigns": result.get("campaigns", []),
         "campaignsSource": result.get("source"),
-        "total": result.get("total", 0),
+        "total": None if result.get("source") == "meaning" else result.get("total", 0),
     }
 
 

@@ -72,8 +72,9 @@ def _changes(kind: Kind, reply: View, view: View) -> Iterator[RenderableType]:
         yield scenes_table(view)
     elif kind is CAMPAIGNS and reply.get("campaigns"):
         yield campaigns_table(reply["campaigns"][:_SHOWN])
-        if reply["total"] > _SHOWN:
-            yield text(f"{_SHOWN} of {reply['total']} campaigns", "dim")
+        if len(reply["campaigns"]) > _SHOWN:
+            every = f"the {len(reply['campaigns'])} nearest" if reply["total"] is None else reply["total"]
+            yield text(f"{_SHOWN} of {every} campaigns", "dim")
 
 
 def view_parts(kind: Kind, view: View) -> Iterator[RenderableType]:

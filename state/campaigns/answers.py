@@ -1,44 +1,71 @@
 """Answers made of statements, each checked by look-up in the campaigns that it cites.
 
-A statement names what it claims: campaigns, companies, offers, figures and days. Each claim must be in a
-cited campaign or in a count of this conversation, and every number of its text must be one of these.
+A statement names what it claims, and code finds what its words claim besides: names, values, months, numbers,
+and words for all, only, none, most and more. Each claim must hold in the cited campaigns; a claim about many
+must be a count of a filter or a word search, or follow from such counts.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from callsheet.state.figures import figures, number, numbers
-
-_DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}(?:-[0-9]{2})?")
-_MONEY_OR_SHARE: Final = re.compile(
-    r"[$€£] ?(\d++(?:[.,]\d++)*)|(?<![\d.,])(\d++(?:[.,]\d++)*) ?(?:%|percent)"
+from callsheet.state.campaigns import mentions as words
+from callsheet.state.campaigns.counting import (
+    explains,
+    is_all,
+    is_fraction,
+    is_largest,
+    is_majority,
+    is_more,
+    is_none,
 )
-_UNPROVEN: Final = frozenset({"id", "capture_date", "image_s3_urls"})
-"""Fields whose numbers prove no figure: `c-0012` is not 12 dollars."""
+from callsheet.state.campaigns.evidence import (
+    SINGLE,
+    Campaign,
+    SearchEvidence,
+    fold,
+    has_value,
+    stems,
+    text_of,
+)
+from callsheet.state.campaigns.mentions import Mention, by_dimension
+from callsheet.state.campaigns.reading import DIMENSIONS, VALUES_OF, match_value
+from callsheet.state.figures import figures, number, spelled_numbers
+
+_ID: Final = re.compile(r"\b[a-z]{1,3}-\d{3,}\b")
+_LIST_NUMBER: Final = re.compile(r"^\s*\d+[.)] ")
+_MARKED: Final = re.compile(r"[$€£¥] ?\d|\d ?(?:%|percent)")
+_SHARE: Final = re.compile(r"^ ?(?:%|percent|per cent|prozent|por ciento)", re.IGNORECASE)
+_IN_COPY: Final = frozenset({"value_prop", "product", "visual_style"})
+"""Dimensions whose words may stand in a campaign's copy."""
+_DENIAL: Final = 12
+"""Characters from a word for none on that the copy has, too, where it denies the same."""
 MAX_STATEMENTS: Final = 40
+MAX_TEXT: Final = 4_000
+"""Characters of a statement."""
 
 
 class Statement(BaseModel):
-    """A sentence or line of the answer, with what proves it."""
+    """A sentence of the answer, with what proves it."""
 
     model_config = ConfigDict(extra="forbid")
 
-    text: str = Field(min_length=1, max_length=4_000)
-    campaigns: list[str] = Field(
-        default=[], max_length=50, description="Ids of the campaigns, such as c-0012"
+    text: str = Field(min_length=1, max_length=MAX_TEXT)
+    campaigns: list[str] = Field(default=[], max_length=50, description="Ids, such as c-0012")
+    companies: list[str] = Field(default=[], max_length=50)
+    offers: list[str] = Field(default=[], max_length=50, description="Word for word")
+    values: list[str] = Field(
+        default=[], max_length=50, description="Channels, sentiments, value props, styles, products"
     )
-    companies: list[str] = Field(
-        default=[], max_length=50, description="Companies or brands that the text names"
+    figures: list[float] = Field(default=[], max_length=100, description="Counts, sums, shares, spends")
+    dates: list[str] = Field(default=[], max_length=50, description="Days or months: 2026-03")
+    order: list[str] = Field(
+        default=[], max_length=50, description="If the text compares: values, the largest count first"
     )
-    offers: list[str] = Field(default=[], max_length=50, description="Offers, word for word")
-    figures: list[float] = Field(
-        default=[], max_length=100, description="Counts, spends and volumes in the text"
-    )
-    dates: list[str] = Field(default=[], max_length=50, description="Days or months, such as 2026-03-01")
 
 
 class Answer(BaseModel):
@@ -50,139 +77,313 @@ class Answer(BaseModel):
     suggestions: list[str] = Field(default=[], max_length=5, description="Questions that could follow")
 
 
-@dataclass(frozen=True)
-class SearchEvidence:
-    """The results of a conversation's searches."""
-
-    campaigns: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """By id."""
-    counts: frozenset[float] = frozenset()
-    """Counts, spends and volumes of results and groups."""
-    words: frozenset[str] = frozenset()
-    """Values of groups and filters, folded: companies, months, days."""
-    library: frozenset[str] = frozenset()
-    """Companies of the library, returned or not."""
-
-
-def evidence_of(outputs: Sequence[Mapping[str, Any]]) -> SearchEvidence:
-    """Return what search results prove."""
-    campaigns = {one["id"]: one for output in outputs for one in output.get("campaigns", ())}
-    counts: set[float] = set()
-    words: set[str] = set()
-    for output in outputs:
-        counts.add(float(output.get("count", 0)))
-        for row in output.get("aggregation", {}).get("groups", ()):
-            counts |= {float(row["count"]), float(row["spend"]), float(row["volume"])}
-            words.add(_plain(str(row["value"])))
-        words |= set(_filter_words(output.get("detectedFilters", {})))
-    library = {name for output in outputs for name in output.get("libraryCompanies", ())}
-    return SearchEvidence(campaigns, frozenset(counts), frozenset(words), frozenset(library))
-
-
-def _filter_words(filters: Mapping[str, Any]) -> Iterator[str]:
-    for value in filters.values():
-        if isinstance(value, Mapping):
-            yield from _filter_words(value)
-        elif isinstance(value, list):
-            yield from (_plain(str(one)) for one in value)
-        elif value is not None:
-            yield _plain(str(value))
-
-
 def problems(statement: Statement, evidence: SearchEvidence) -> list[str]:
     """Return what a statement claims without support; empty for a supported one."""
-    cited = {name: evidence.campaigns[name] for name in statement.campaigns if name in evidence.campaigns}
-    wrong = [f"campaign {name!r} was not returned" for name in statement.campaigns if name not in cited]
-    pool = cited or evidence.campaigns
-    wrong += [
-        f"company {one!r} is not among them"
-        for one in statement.companies
-        if not _is_company(one, pool, evidence)
-    ]
-    wrong += [f"offer {one!r} is not among them" for one in statement.offers if not _is_offer(one, pool)]
-    wrong += [
-        f"figure {one:g} was not returned" for one in statement.figures if not _is_figure(one, pool, evidence)
-    ]
-    wrong += [
-        f"date {one!r} was not returned" for one in statement.dates if not _is_date(one, pool, evidence)
-    ]
-    return wrong + list(_text_problems(statement, pool, evidence))
+    return [*dict.fromkeys(_Check(statement, evidence).problems())]
 
 
-def _text_problems(
-    statement: Statement, pool: Mapping[str, Mapping[str, Any]], evidence: SearchEvidence
-) -> Iterator[str]:
-    """Yield what the words claim, whatever the fields beside them name."""
-    text = statement.text
-    days = _DATE.findall(text)
-    yield from (f"date {day!r} was not returned" for day in days if not _is_date(day, pool, evidence))
-    every = {one[key] for one in evidence.campaigns.values() for key in ("company", "brand") if one[key]}
-    named = _names_in(text, every | evidence.library)
-    yield from (
-        f"company {name!r} is not among them" for name in named if not _is_company(name, pool, evidence)
-    )
-    for known_id in evidence.campaigns:
-        text = text.replace(known_id, " ")
-    text = _DATE.sub(" ", text)
-    proven = _proven_numbers(pool, evidence)
-    marked = [first or second for first, second in _MONEY_OR_SHARE.findall(text)]
-    yield from (f"figure {part!r} was not returned" for part in marked if not _is_known(part, proven))
-    listed = max(len(pool), len(statement.companies), len(statement.offers))
-    known = proven | _numbers_of_days(pool, evidence) | {float(n) for n in range(1, listed + 1)}
-    yield from (f"number {part!r} was not returned" for part in figures(text) if not _is_known(part, known))
+@dataclass(frozen=True)
+class _Check:
+    """The check of one statement."""
+
+    statement: Statement
+    evidence: SearchEvidence
+
+    @cached_property
+    def cited(self) -> list[Campaign]:
+        known = self.evidence.campaigns
+        return [known[name] for name in dict.fromkeys(self.statement.campaigns) if name in known]
+
+    @cached_property
+    def pool(self) -> Sequence[Campaign]:
+        """The campaigns that the statement may be about."""
+        if self.cited:
+            return self.cited
+        every = [*self.evidence.campaigns.values()]
+        named = by_dimension(self._read[0]).get("company", frozenset())
+        return [one for one in every if not named or any(has_value(one, "company", name) for name in named)]
+
+    @cached_property
+    def _read(self) -> tuple[list[Mention], str]:
+        text = _LIST_NUMBER.sub(" ", words.UNSEEN.sub(" ", self.statement.text))
+        text = words.mask(text, self.evidence.campaigns)
+        quoted = self.cited or self.evidence.campaigns.values()
+        text = words.mask(text, [one["offer"] for one in quoted if one["offer"]])
+        text = words.mask(text, [one for one in self.statement.offers if self._is_offer(one)])
+        return words.read_mentions(text, self.evidence)
+
+    @property
+    def text(self) -> str:
+        """The words without the names, values, offers and days in them."""
+        return self._read[1]
+
+    @cached_property
+    def mentions(self) -> list[Mention]:
+        """The values that the text names, then those of the fields."""
+        read = self._read[0]
+        named = {(one.dimension, one.value) for one in read}
+        declared = [
+            one for one in self._field_mentions() if one.value and (one.dimension, one.value) not in named
+        ]
+        return [*read, *declared]
+
+    def _field_mentions(self) -> Iterator[Mention]:
+        yield from (Mention("company", self._company(one)) for one in self.statement.companies)
+        yield from (Mention("month", one[:7]) for one in self.statement.dates)
+        for value in (*self.statement.values, *self.statement.order):
+            yield self._value(value)
+
+    def _company(self, name: str) -> str:
+        names = {fold(one): company for one, company in self.evidence.companies.items()}
+        return names.get(fold(name), fold(name))
+
+    def _value(self, text: str) -> Mention:
+        """Return the mention of a declared value, of whatever dimension."""
+        if fold(text) in {fold(one) for one in self.evidence.companies}:
+            return Mention("company", self._company(text))
+        for name in VALUES_OF:
+            if value := match_value(name, text):
+                return Mention(name, fold(value))
+        for one in self.evidence.sets:
+            for name, values in one.included.items():
+                if fold(text) in values or text in values:
+                    return Mention(name, text if name == "month" else fold(text))
+        return Mention("product", fold(text))
+
+    def problems(self) -> Iterator[str]:
+        """Yield what is not supported."""
+        known = self.evidence.campaigns
+        ids = [*self.statement.campaigns, *_ID.findall(self.statement.text)]
+        yield from (f"campaign {one!r} was not returned" for one in ids if one not in known)
+        yield from (
+            f"offer {one!r} is not among them" for one in self.statement.offers if not self._is_offer(one)
+        )
+        yield from self._name_problems()
+        yield from self._value_problems()
+        yield from self._day_problems()
+        yield from self._figure_problems()
+        yield from self._scope_problems()
+        if words.DONE.search(self.statement.text):
+            yield "nothing was done but searching, which changes nothing"
+
+    def _is_offer(self, text: str) -> bool:
+        wanted = _plain(text)
+        return any(
+            wanted and wanted in _plain(one["offer"])
+            for one in self.cited or self.evidence.campaigns.values()
+        )
+
+    def _name_problems(self) -> Iterator[str]:
+        if words.NOT_ABLE.search(self.statement.text):
+            return
+        offered = frozenset().union(*(self.evidence.stems_of(one) for one in self.pool))
+        known = offered | self.evidence.named_stems | _USUAL_STEMS
+        yield from (f"name {one!r} is not among them" for one in words.unknown_names(self.text, known))
+        yield from (f"offer {one!r} is not among them" for one in words.unknown_gifts(self.text, offered))
+
+    def _value_problems(self) -> Iterator[str]:
+        included, excluded = by_dimension(self.mentions), by_dimension(self.mentions, negated=True)
+        if words.ABOUT_MYSELF.search(self.statement.text):
+            return
+        if self.cited:
+            for name, values in included.items():
+                if name != "month" and not self._hold(name, values):
+                    yield f"{name} {', '.join(sorted(values))} is not what the named campaigns have"
+            for name, values in excluded.items():
+                if any(has_value(one, name, value) for one in self.cited for value in values):
+                    yield f"{name} {', '.join(sorted(values))} is what the named campaigns have"
+            return
+        for name, values in included.items():
+            unknown = [value for value in sorted(values) if not self._occurs(name, value)]
+            yield from (f"{name} {value!r} is not among them" for value in unknown)
+
+    def _hold(self, name: str, values: frozenset[str]) -> bool:
+        """Return whether the cited campaigns have the values: each of one, and each value in one."""
+        every = all(any(self._has(one, name, value) for value in values) for one in self.cited)
+        return every and all(any(self._has(one, name, value) for one in self.cited) for value in values)
+
+    def _has(self, campaign: Campaign, name: str, value: str) -> bool:
+        in_copy = name in _IN_COPY and stems([value]) <= self.evidence.stems_of(campaign)
+        return in_copy or has_value(campaign, name, value)
+
+    def _occurs(self, name: str, value: str) -> bool:
+        """Return whether a search was about a value, or returned it."""
+        sets = [*(one.set for one in self.evidence.results), *self.evidence.rows]
+        is_named = any(
+            value in one.included.get(name, ()) or value in one.excluded.get(name, ()) for one in sets
+        )
+        return (
+            is_named
+            or any(self._has(one, name, value) for one in self.evidence.campaigns.values())
+            or (name == "month" and any(value in day for one in sets for day in one.days))
+        )
+
+    def _day_problems(self) -> Iterator[str]:
+        months = by_dimension(self.mentions).get("month", frozenset())
+        if self.cited and months:
+            outside = [
+                one for one in self.cited if not any(has_value(one, "month", month) for month in months)
+            ]
+            if outside:
+                yield f"month {', '.join(sorted(months))} is not that of {outside[0]['id']}"
+        days = {str(one["capture_date"]) for one in self.pool} | {
+            day for one in self.evidence.results for day in one.set.days
+        }
+        for day in (*self.statement.dates, *re.findall(r"\b[12]\d{3}-\d\d-\d\d\b", self.statement.text)):
+            rows = any(day in one.included.get("month", ()) for one in self.evidence.rows)
+            if not day or not (rows or any(one.startswith(day) for one in days)):
+                yield f"date {day!r} was not returned"
+
+    def _figure_problems(self) -> Iterator[str]:
+        own = {value for one in self.cited for value in _numbers_of(one)}
+        size = {float(len(self.cited))} if self.cited else set()
+        bound = []
+        for shown, values, is_share, is_marked in self._numbers():
+            near = own | (self._copy_numbers if is_marked else size)
+            if values & near or self._is_size_of_all(shown, values):
+                continue
+            if not any(
+                explains(self.evidence, self.mentions, value, self.text, is_share=is_share)
+                for value in values
+            ):
+                yield f"figure {shown!r} was not returned, nor follows from counts"
+            elif not is_share:
+                bound.append(values)
+        for name in SINGLE:
+            named = [one.value for one in self.mentions if one.dimension == name and not one.is_negated]
+            if len(named) == len(bound) > 1 and len({*named}) == len(named):
+                yield from self._order_problems(name, named, bound)
+
+    @cached_property
+    def _copy_numbers(self) -> set[float]:
+        """Numbers of the campaigns of a company or an offer that the statement names."""
+        has_source = self.statement.offers or by_dimension(self.mentions).get("company")
+        return {value for one in self.pool for value in _numbers_of(one)} if has_source else set()
+
+    def _is_size_of_all(self, shown: str, values: frozenset[float]) -> bool:
+        """Return whether a figure is the size of the whole of which the statement names a part: "of 360"."""
+        pattern = rf"\b(?:of|von|de|sur|dari|z)\W+(?:(?:all|the|las|los|den|des|les)\W+)*{re.escape(shown)}"
+        larger_sets = {larger.count for _, larger in self.evidence.nested}
+        return bool(values & larger_sets and re.search(pattern, self.text, re.IGNORECASE))
+
+    def _order_problems(
+        self, name: str, named: Sequence[str], bound: Sequence[frozenset[float]]
+    ) -> Iterator[str]:
+        """Yield a figure that belongs to another value than the one in its place."""
+        included, excluded = by_dimension(self.mentions), by_dimension(self.mentions, negated=True)
+        table = self.evidence.table(name, excluded, included)
+        for value, figure in zip(named, bound, strict=True):
+            row = table.get(value)
+            if row and not figure & {row.count, row.spend, row.volume}:
+                yield f"figure {min(figure):g} is not that of {value}"
+
+    def _numbers(self) -> Iterator[tuple[str, frozenset[float], bool, bool]]:
+        """Yield the numbers of the text and the fields: as written, readings, if a share, if with a sign."""
+        text, at, seen = self.text, 0, set[float]()
+        for shown in figures(text):
+            at = text.index(shown, at) + len(shown)
+            values = frozenset({value}) if (value := number(shown)) is not None else frozenset()
+            around = text[max(0, at - len(shown) - 2) : at + 9]
+            seen |= values
+            yield shown, values, bool(_SHARE.match(text[at:])), bool(_MARKED.search(around))
+        for spelled in spelled_numbers(text):
+            seen |= spelled
+            if min(spelled) > 1:
+                yield f"{min(spelled):g}", spelled, False, False
+        for figure in self.statement.figures:
+            if figure not in seen:
+                yield f"{figure:g}", frozenset({figure}), True, True
+
+    def _scope_problems(self) -> Iterator[str]:
+        """Yield claims about all, none, most and more that no count proves."""
+        text = words.without_idioms(self.text)
+        if words.OFFER_TO_HELP.search(text):
+            return
+        mentions, evidence = self.mentions, self.evidence
+        if words.ALL.search(text) and not (self._cites_all() or is_all(evidence, mentions, text)):
+            yield "all or only is not proven: it needs a filter or a word search that shows it"
+        if words.NONE.search(text) and not (self._denies_of_cited() or is_none(evidence, mentions, text)):
+            yield "none is not proven: it needs a filter or a word search without a match"
+        if not self.cited and words.THESE.search(text):
+            single = [one for one in mentions if one.dimension in SINGLE]
+            if not is_all(evidence, single, text, shown=True):
+                yield "these campaigns do not all have it"
+        yield from self._share_problems(text)
+        yield from self._comparison_problems(text)
+
+    def _share_problems(self, text: str) -> Iterator[str]:
+        """Yield shares and ranks in words that do not follow from counts."""
+        mentions, evidence = self.mentions, self.evidence
+        if words.MAJORITY.search(text) and not is_majority(evidence, mentions):
+            yield "most is not proven by counts"
+        for percent, fraction in words.FRACTIONS.items():
+            if fraction.search(text) and not (self.cited or is_fraction(evidence, mentions, percent)):
+                yield f"a share of {percent:.0f} % is not proven by counts"
+        for sign, pattern in ((1, words.LARGEST), (-1, words.SMALLEST)):
+            if pattern.search(text) and not is_largest(evidence, mentions, text, sign=sign):
+                yield "the largest or smallest is not proven: it needs group_by"
+
+    def _comparison_problems(self, text: str) -> Iterator[str]:
+        order = [self._value(one) for one in self.statement.order]
+        sign = -1 if words.LESS.search(text) and not order else 1
+        if not (order or words.MORE.search(text) or words.LESS.search(text)):
+            return
+        compared = order or _same_dimension([one for one in self.mentions if one.start >= 0])
+        if len(compared) < 2:  # noqa: PLR2004 -- a comparison has two sides
+            if not self.cited and not words.LARGEST.search(text) and not words.SMALLEST.search(text):
+                yield "a comparison is not proven: name what is compared in order"
+        elif not is_more(self.evidence, self.mentions, compared, text, sign=sign):
+            yield f"the counts are not in the order {', '.join(one.value for one in compared)}"
+
+    def _cites_all(self) -> bool:
+        """Return whether the cited campaigns are all that is spoken of: "all three", or a complete result."""
+        numbered = {value for _, values, _, _ in self._numbers() for value in values}
+        ids = {one["id"] for one in self.cited}
+        results = [one for one in self.evidence.results if one.is_complete and one.campaigns]
+        is_complete = any({each["id"] for each in one.campaigns} <= ids for one in results)
+        return bool(ids) and (is_complete or float(len(ids)) in numbered)
+
+    def _denies_of_cited(self) -> bool:
+        """Return whether cited campaigns are denied a value, which `_value_problems` has looked up."""
+        return bool(self.cited) and bool(by_dimension(self.mentions, negated=True) or self._denied_in_copy())
+
+    def _denied_in_copy(self) -> bool:
+        """Return whether the copy of a cited campaign denies the same itself: "no annual fees"."""
+        denials = [
+            self.text[match.start() :][:_DENIAL].casefold() for match in words.NONE.finditer(self.text)
+        ]
+        return any(part in text_of(one).casefold() for part in denials for one in self.cited)
 
 
-def _names_in(text: str, names: Iterable[str]) -> list[str]:
-    """Return the names in a text, but none that is only part of a longer one, as a brand may be."""
-    words = f" {_words(text)} "
-    contained: list[str] = []
-    for name in sorted(names, key=len, reverse=True):
-        if (wanted := f" {_words(name)} ") in words:
-            contained.append(name)
-            words = words.replace(wanted, " | ")
-    return sorted(contained)
+def _same_dimension(mentions: Sequence[Mention]) -> list[Mention]:
+    """Return the mentions of the first dimension that has two."""
+    for one in mentions:
+        same = [each for each in mentions if each.dimension == one.dimension]
+        if len({each.value for each in same}) > 1:
+            return same[:2]
+    return []
 
 
-def _words(text: str) -> str:
-    return " ".join("".join(char if char.isalnum() else " " for char in text.casefold()).split())
-
-
-def _is_company(name: str, pool: Mapping[str, Mapping[str, Any]], evidence: SearchEvidence) -> bool:
-    names = {_plain(one[key]) for one in pool.values() for key in ("company", "brand")}
-    return _plain(name) in names | evidence.words
-
-
-def _is_offer(text: str, pool: Mapping[str, Mapping[str, Any]]) -> bool:
-    wanted = _plain(text)
-    return any(wanted and wanted in _plain(one["offer"]) for one in pool.values())
-
-
-def _is_figure(value: float, pool: Mapping[str, Mapping[str, Any]], evidence: SearchEvidence) -> bool:
-    own = {float(one[key]) for one in pool.values() for key in ("volume", "spend") if one[key] is not None}
-    offers = {value for one in pool.values() for value in numbers(one["offer"])}
-    return value in evidence.counts | own | offers | {float(len(pool))}
-
-
-def _is_date(text: str, pool: Mapping[str, Mapping[str, Any]], evidence: SearchEvidence) -> bool:
-    days = {str(one["capture_date"]) for one in pool.values()}
-    return bool(text) and (any(day.startswith(text) for day in days) or _plain(text) in evidence.words)
-
-
-def _proven_numbers(pool: Mapping[str, Mapping[str, Any]], evidence: SearchEvidence) -> set[float]:
-    """Return the figures of campaigns and counts."""
-    texts = [str(value) for one in pool.values() for key, value in one.items() if key not in _UNPROVEN]
-    return {value for text in texts for value in numbers(text)} | evidence.counts
-
-
-def _numbers_of_days(pool: Mapping[str, Mapping[str, Any]], evidence: SearchEvidence) -> set[float]:
-    texts = [*(str(one["capture_date"]).replace("-", " ") for one in pool.values()), *evidence.words]
-    return {value for text in texts for value in numbers(text)}
-
-
-def _is_known(text: str, known: set[float]) -> bool:
-    value = number(text)
-    return value is not None and value in known
+def _numbers_of(campaign: Campaign) -> set[float]:
+    """Return the numbers of a campaign's fields."""
+    text = text_of(campaign)
+    spelled = {value for one in spelled_numbers(text) for value in one}
+    return {value for one in figures(text) if (value := number(one)) is not None} | spelled
 
 
 def _plain(text: str) -> str:
     return " ".join(text.casefold().split()).strip(" .")
+
+
+_USUAL_TEXT: Final = """
+campaigns ads offers companies brands library filter search results answer question total spend volume share
+month january february march april may june july august september october november december monday tuesday
+wednesday thursday friday saturday sunday here there these those they them this that it its i we you he she
+what which who when where how why if in on at by for from of to with without and or but not no yes none all
+each every both most many several some few more less fewer only also then than other others another one two
+three the a an as is are was were has have had hello hi sorry thanks please ask me my your our nothing
+everything something nobody everyone together compared between among about after before during since until
+first last next second third english usd eur gbp
+"""
+_USUAL_STEMS: Final = stems([_USUAL_TEXT, *DIMENSIONS, *(each for one in VALUES_OF.values() for each in one)])
+"""Words that are no names, though a capital letter may begin them."""

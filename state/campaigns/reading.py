@@ -22,12 +22,13 @@ from callsheet.state.errors import Invalid
 RECENT_DAYS: Final = 90
 """Days of "recent"."""
 DIMENSIONS: Final = ("channel", "company", "product", "value_prop", "sentiment", "visual_style")
-_KNOWN: Final[Mapping[str, Sequence[str]]] = {
+VALUES_OF: Final[Mapping[str, Sequence[str]]] = {
     "channel": (*CHANNELS, *OTHER_CHANNELS),
     "value_prop": VALUE_PROPS,
     "sentiment": SENTIMENTS,
     "visual_style": VISUAL_STYLES,
 }
+"""Usual values by dimension; channels and value propositions are open lists."""
 _ALIASES: Final[Mapping[str, Mapping[str, str]]] = {
     "channel": {
         "insta": "instagram",
@@ -107,7 +108,9 @@ _DATE_NAMES: Final = {"from": "start", "start_date": "start", "to": "end", "end_
 _BETWEEN_DAYS: Final = (" to ", "/", "..", " - ")
 _WORDS: Final = re.compile(r"[\W_]+")
 _SEPARATORS: Final = re.compile(r"[,;|]| and ")
-_ABSENT: Final = frozenset({"", "null", "none", "any", "all"})
+_ABSENT: Final = frozenset(
+    {"", "null", "none", "any", "all", "any date", "all dates", "all time", "any time", "anytime", "ever"}
+)
 _MAX_VALUES: Final = 50
 _MAX_WORD: Final = 200
 _MAX_DATES: Final = 100
@@ -148,17 +151,23 @@ _Texts = Annotated[
 ]
 
 
+def _items(values: Sequence[str], *, is_open: bool = False) -> dict[str, Any]:
+    """Return the schema of a list: an open one names usual values, any other one has an enum."""
+    named = {"description": f"{'; '.join(values)}; or one of the library"} if is_open else {}
+    return {"items": {"type": "string"} if is_open else {"type": "string", "enum": [*values]}, **named}
+
+
 class LooseValues(BaseModel):
     """Values by dimension; a campaign matches a dimension with any of them."""
 
     model_config = ConfigDict(extra="forbid")
 
-    channel: _Texts = Field(default=[], description="Channels")
-    company: _Texts = Field(default=[], description="Names of companies or brands")
-    product: _Texts = Field(default=[], description="Products, such as credit card")
-    value_prop: _Texts = Field(default=[], description="Value propositions")
-    sentiment: _Texts = Field(default=[], description="Sentiments")
-    visual_style: _Texts = Field(default=[], description="Visual styles")
+    channel: _Texts = Field(default=[], json_schema_extra=_items(CHANNELS, is_open=True))
+    company: _Texts = Field(default=[], description="Or brand")
+    product: _Texts = Field(default=[], description="Such as credit card")
+    value_prop: _Texts = Field(default=[], json_schema_extra=_items(VALUE_PROPS, is_open=True))
+    sentiment: _Texts = Field(default=[], json_schema_extra=_items(SENTIMENTS))
+    visual_style: _Texts = Field(default=[], json_schema_extra=_items(VISUAL_STYLES))
 
 
 class LooseDates(BaseModel):
@@ -177,11 +186,10 @@ class LooseFilters(LooseValues):
         default=None,
         description='"recent", "last 3 months", a month "2026-03", a year, or {"start", "end"} as days',
     )
-    has_offer: Annotated[bool | None, BeforeValidator(_from_text)] = Field(
-        default=None, description="True for campaigns with an offer"
-    )
+    has_offer: Annotated[bool | None, BeforeValidator(_from_text)] = None
     exclude: Annotated[LooseValues | None, BeforeValidator(_from_text)] = Field(
-        default=None, description="Campaigns with any of these are left out"
+        default=None,
+        description="Campaigns with any of these are left out",
     )
 
 
@@ -202,7 +210,7 @@ def resolve_filters(
     with it.
     """
     notes: list[str] = []
-    included = _resolve_values(loose, library)
+    included = _without_everything(_resolve_values(loose, library), library)
     excluded = _resolve_values(loose.exclude, library) if loose.exclude else {}
     dates = _resolve_dates(loose.date_range, newest, today, notes.append)
     filters = Filters(
@@ -252,6 +260,11 @@ def active_filters(filters: Filters) -> dict[str, Any]:
     return shown
 
 
+def without_filter(filters: Filters, name: str) -> Filters:
+    """Return the filters without one of those that `active_filters` names."""
+    return filters.model_copy(update={name: Filters.model_fields[name].default})
+
+
 def _resolve_values(loose: LooseValues, library: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
     """Return exact values; a word of another dimension goes there ("Premium" is a sentiment)."""
     values: dict[str, list[str]] = {name: [] for name in DIMENSIONS}
@@ -259,12 +272,23 @@ def _resolve_values(loose: LooseValues, library: Mapping[str, Sequence[str]]) ->
         for word in getattr(loose, name):
             if not word.strip():
                 continue
-            if name not in _KNOWN:
+            if name not in VALUES_OF:
                 values[name].append(word.strip())
                 continue
             for place, value in _known_values(name, word, library):
                 values[place].append(value)
     return {name: tuple(dict.fromkeys(words)) for name, words in values.items()}
+
+
+def _without_everything(
+    values: Mapping[str, tuple[str, ...]], library: Mapping[str, Sequence[str]]
+) -> dict[str, tuple[str, ...]]:
+    """Return the values without a dimension that has all of them: models fill in what was not asked for."""
+    every = {name: {*(library.get(name) or VALUES_OF[name])} for name in VALUES_OF}
+    return {
+        name: () if name in every and len(every[name]) > 1 and every[name] <= {*words} else words
+        for name, words in values.items()
+    }
 
 
 def _known_values(dimension: str, text: str, library: Mapping[str, Sequence[str]]) -> list[tuple[str, str]]:
@@ -274,7 +298,7 @@ def _known_values(dimension: str, text: str, library: Mapping[str, Sequence[str]
     known_values = []
     for word in filter(str.strip, _SEPARATORS.split(text)):
         if not (known := _known_value(dimension, word, library)):
-            values = dict.fromkeys((*library.get(dimension, ())[:_MAX_VALUES], *_KNOWN[dimension]))
+            values = dict.fromkeys((*library.get(dimension, ())[:_MAX_VALUES], *VALUES_OF[dimension]))
             raise Invalid(
                 f"there is no {dimension} {word.strip()!r}", remedy=f"use one of: {'; '.join(values)}"
             )
@@ -283,7 +307,7 @@ def _known_values(dimension: str, text: str, library: Mapping[str, Sequence[str]
 
 
 def _known_value(dimension: str, word: str, library: Mapping[str, Sequence[str]]) -> tuple[str, str] | None:
-    for name in (dimension, *(other for other in _KNOWN if other != dimension)):
+    for name in (dimension, *(other for other in VALUES_OF if other != dimension)):
         values = library.get(name, ())
         value = _library_value(values, word) or match_value(name, word)
         # The other usual channels are in few libraries.
@@ -317,13 +341,13 @@ def _match(dimension: str, word: str) -> str | None:
     plain = plain_words(word)
     if not plain:
         return None
-    for value in _KNOWN[dimension]:
+    for value in VALUES_OF[dimension]:
         spellings = {plain_words(value), *(plain_words(part) for part in value.split("/"))}
         if plain.replace(" ", "") in {spelling.replace(" ", "") for spelling in spellings}:
             return value
     if alias := _ALIASES[dimension].get(plain):
         return alias
-    fitting = [value for value in _KNOWN[dimension] if {*plain.split()} <= {*plain_words(value).split()}]
+    fitting = [value for value in VALUES_OF[dimension] if {*plain.split()} <= {*plain_words(value).split()}]
     return fitting[0] if len(fitting) == 1 else None
 
 

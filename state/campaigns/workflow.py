@@ -4,7 +4,6 @@ from typing import Any, NotRequired
 
 from typing_extensions import TypedDict
 
-from callsheet.state.campaigns.campaign import EmbeddingField
 from callsheet.state.workflow import Workflow
 
 
@@ -12,14 +11,16 @@ class LastResult(TypedDict):
     """The last result that had campaigns."""
 
     source: str
-    """Tool that returned it."""
+    """Kind of search: `filter`, `words`, `meaning` or `offers`."""
     total: int
+    """All campaigns that match; of a search by meaning those that it returned."""
     campaigns: list[dict[str, Any]]
     """The first of them."""
     query: NotRequired[str]
     """Query of the search, if it has one; with the filters it finds all of them again."""
-    field: NotRequired[EmbeddingField]
     filters: NotRequired[dict[str, Any]]
+    aggregation: NotRequired[dict[str, Any] | None]
+    """Counts by group of the same search."""
 
 
 class CampaignState(Workflow):

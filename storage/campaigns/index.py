@@ -85,7 +85,7 @@ class CampaignIndex(Protocol):
     async def similar(
         self, query: str, filters: Filters, *, field: EmbeddingField = "value_prop", limit: int = 20
     ) -> Matches:
-        """Return the campaigns nearest in meaning."""
+        """Return the campaigns nearest in meaning, `limit` at most; how many are near is no count."""
 
     async def group(self, filters: Filters, by: GroupBy) -> tuple[Group, ...]:
         """Return counts by value, largest first; months in order."""

@@ -32,11 +32,13 @@ from callsheet.storage.campaigns.records import Changes
 from callsheet.storage.campaigns.vectors import (
     CANDIDATES,
     FIELDS,
+    PRODUCT_WEIGHT,
     RELEVANT_SHARE,
     TYPE,
     Aim,
     Matrix,
     feedback,
+    group_scores,
 )
 from callsheet.storage.campaigns.words import Query, copy_text, normalize, product_names
 
@@ -219,18 +221,17 @@ class IndexFile:
             scores = matrix.scores(query, rows)
             if max(scores.max(initial=0), aim.floor and (matrix.vectors @ query).max(initial=0)) < aim.floor:
                 return Ranked([], [], 0)
-            raised = scores + matrix.raises(connection, rows, aim)
+            raised = scores + matrix.raises(connection, rows, aim, query)
             relevant = (scores > 0) & (raised >= RELEVANT_SHARE * raised.max(initial=0))
             rows, scores, raised = rows[relevant], scores[relevant], raised[relevant]
-            most, total = max(limit, CANDIDATES), len(rows)
-            if most < total:
+            if (most := max(limit, CANDIDATES)) < len(rows):
                 best = np.argpartition(-raised, most)[:most]
                 rows, scores, raised = rows[best], scores[best], raised[best]
             weighed = feedback(scores, matrix.vectors[rows]) + raised - scores
-            weighed = (weighed / np.float32(1 + aim.margin)).tolist()
+            weighed = (weighed / np.float32(1 + PRODUCT_WEIGHT * aim.margin)).tolist()
             ids = _ids(connection, matrix.numbers[rows].tolist())
         ranked = sorted(zip([-score for score in weighed], ids, strict=True))[:limit]
-        return Ranked([each for _, each in ranked], [-score for score, _ in ranked], total)
+        return Ranked([each for _, each in ranked], [-score for score, _ in ranked], len(ranked))
 
     def group(self, filters: Filters, by: GroupBy) -> tuple[Group, ...]:
         """Return counts by value."""
@@ -337,13 +338,23 @@ class _Matrix:
             return np.arange(len(self.numbers))
         return np.flatnonzero(np.isin(self.numbers, _numbers(connection, where, values)))
 
-    def raises(self, connection: sqlite3.Connection, rows: NDArray[Any], aim: Aim) -> Matrix:
-        """Return what is added to the scores of `rows`: more for campaigns of the product that is meant."""
-        if not aim.product:
-            return np.zeros(len(rows), "float32")
-        of_product = _numbers(connection, "product_key = ?", (_storable(aim.product.casefold()),))
-        has_product: Matrix = np.isin(self.numbers[rows], of_product).astype("float32")
-        return has_product * np.float32(aim.margin)
+    def raises(self, connection: sqlite3.Connection, rows: NDArray[Any], aim: Aim, query: Matrix) -> Matrix:
+        """Return what is added to the scores of `rows`: more for the product and the value that are meant."""
+        raises = np.zeros(len(rows), "float32")
+        if aim.product:
+            of_product = _numbers(connection, "product_key = ?", (_storable(aim.product.casefold()),))
+            raises += np.isin(self.numbers[rows], of_product) * np.float32(PRODUCT_WEIGHT * aim.margin)
+        if aim.floor:
+            raises += group_scores(self._value_groups(connection), self.vectors, query)[rows]
+        return raises
+
+    def _value_groups(self, connection: sqlite3.Connection) -> list[NDArray[Any]]:
+        """Return the rows of each value proposition."""
+        groups: dict[str, list[int]] = {}
+        for number, props in connection.execute("SELECT number, value_props FROM campaigns ORDER BY number"):
+            for prop in filter(None, props.split(_MARK)):
+                groups.setdefault(prop, []).append(number)
+        return [np.flatnonzero(np.isin(self.numbers, numbers)) for numbers in groups.values()]
 
     def scores(self, query: Matrix, rows: NDArray[Any]) -> Matrix:
         """Return the cosine of `query` with each of `rows`."""

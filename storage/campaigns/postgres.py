@@ -254,7 +254,8 @@ class PostgresIndex:
         ranked = sorted(zip((-weighed).tolist(), [row["id"] for row in rows], strict=True))[:limit]
         by_id = {each.id: each for each in await self.get([each for _, each in ranked])}
         matches = (CampaignMatch(by_id[each], -score) for score, each in ranked if each in by_id)
-        return Matches(tuple(matches), rows[0]["total"])
+        nearest = tuple(matches)
+        return Matches(nearest, len(nearest))
 
     async def group(self, filters: Filters, by: GroupBy) -> tuple[Group, ...]:
         """Return counts by value, largest first; months in order."""

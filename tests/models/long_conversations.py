@@ -73,6 +73,10 @@ class Sent:
         """Number of times the beginning changed."""
         return len(self.systems) - 1
 
+    def largest(self, turn: int) -> int:
+        """Return the tokens of the largest request of a turn."""
+        return max(map(estimate_text, self.turns[turn]))
+
     def tokens(self, turns: slice) -> tuple[int, int]:
         """Return the input tokens of these turns, and those of them that an earlier request began with."""
         total = cached = 0
@@ -214,7 +218,7 @@ def _campaign_turns() -> Iterator[ScriptedTurn]:
     channels = ("email", "facebook", "instagram", "twitter", "direct_mail")
     for number in range(TURNS):
         channel = channels[number % len(channels)]
-        search = _call("filter_campaigns", number * 2, channel=[channel], group_by="sentiment")
+        search = _call("search", number * 2, by="filter", channel=[channel], group_by="sentiment")
         answer = _call("answer", number * 2 + 1, statements=[{"text": "These are the moods of the channel."}])
         wish = f"We plan this: {BRIEF} Who else is on {channel}?" if number == 0 else f"And on {channel}?"
         yield ScriptedTurn(wish, [Say("", [search]), Say("", [answer])])

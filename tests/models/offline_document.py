@@ -59,9 +59,12 @@ page."""
 _VIDEO = """\
 A scene is named by its position ("scene 2", "scenes 1 and 3", "the last two scenes"), by "all", or as
 "it": the scene that changed last."""
-_CAMPAIGNS = """\
-Words for channels, sentiments, styles and value propositions are filters; other words of a topic are
-searched by meaning."""
+_CAMPAIGNS = f"""\
+Words for channels, sentiments, styles, value propositions and the sample library's products are filters,
+"recent" is the last 90 days, and "non-premium" leaves premium campaigns out. A topic with any other word is
+declined, and the reply names the word. Only "campaigns about" searches by meaning.
+
+The words are: {", ".join(word for words in campaigns.WORDS.values() for word in words)}."""
 SECTIONS = (
     Section("A brief for an ad", _BRIEF, first_draft.BRIEFS),
     Section("An ad", "An edit makes new versions of the streams that it names, and of no others.", ads.FORMS),

@@ -64,6 +64,16 @@ def test_after_ten_turns_all_but_the_last_three_are_summarised(count):
     assert compacted.summarised[-1].id == f"a{count - 4}"
 
 
+def test_long_results_are_left_out_after_their_turn_where_a_workflow_wants_it():
+    """A66: a workflow names the tokens of results that may stay; without it they stay while they fit."""
+    messages = turns(2, look="word " * 2_000)
+    assert compaction(messages, View(), ROOMY, {"look"}) is None
+    compacted = compaction(messages, View(), ROOMY, {"look"}, 1_000)
+    assert compacted is not None
+    assert (compacted.summarised, compacted.cleared_upto) == ((), "a1")
+    assert compaction(messages, View("", "", "a1"), ROOMY, {"look"}, 1_000) is None
+
+
 def test_lookup_results_are_cleared_before_any_turn_is_summarised():
     """A66: the state block shows the current state, so old look-ups are not needed; draft results stay."""
     messages = turns(4, look="x" * 8_000)

@@ -11,7 +11,7 @@ async def test_a_number_that_no_search_returned_is_caught(valkey_url: str) -> No
     statement = answers[1]["calls"][0][1]["statements"][0]
     statement["text"], statement["figures"] = "999 campaigns are on Facebook.", [999]
     wrong = await failing_checks(valkey_url, CAMPAIGNS, "count-01", [*answers, answers[1]])
-    assert "figure 999 was not returned" in wrong["proven"]
+    assert "figure '999' was not returned" in wrong["proven"]
     mended = [*answers, *recorded_answers(CAMPAIGNS, "count-01")[1:]]
     assert await failing_checks(valkey_url, CAMPAIGNS, "count-01", mended) == {}
 
@@ -20,6 +20,6 @@ async def test_the_wrong_filters_are_caught(valkey_url: str) -> None:
     answers = recorded_answers(CAMPAIGNS, "show-01")
     answers[0]["calls"][0][1]["channel"] = ["email"]
     del answers[1]["calls"][0][1]["statements"][0]["figures"]
-    answers[1]["calls"][0][1]["statements"][0]["text"] = "These ran on Instagram."
+    answers[1]["calls"][0][1]["statements"][0]["text"] = "Here they are."
     wrong = await failing_checks(valkey_url, CAMPAIGNS, "show-01", answers)
     assert {"filters", "ids"} == wrong.keys()

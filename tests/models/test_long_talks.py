@@ -24,3 +24,11 @@ async def test_eighteen_turns_keep_the_brief_and_most_of_the_prefix(sent: Sent):
     assert sent.compactions <= 2
     assert sent.cached_share(slice(1, 10)) >= 0.7
     assert sent.new_tokens(slice(0, 5)) <= 8_000
+
+
+@pytest.mark.parametrize("sent", ["campaign_search"], indirect=True)
+@pytest.mark.slow
+async def test_a_conversation_about_campaigns_stays_small(sent: Sent):
+    """A66: results of earlier turns are left out, so that a request of turn 6 has at most 6,000 tokens."""
+    assert sent.largest(5) <= 6_000
+    assert sent.largest(5) < sent.largest(1) + 1_000

@@ -18,13 +18,16 @@ COMPANIES: Final = "libraryCompanies"
 """Key of the library's companies, which a statement must not name unless they were returned; likewise."""
 
 
-def search_result(matches: Matches, resolved: Resolved, lines: int = MAX_LINES) -> dict[str, Any]:
+def search_result(
+    matches: Matches, resolved: Resolved, lines: int = MAX_LINES, *, ranked: bool = False
+) -> dict[str, Any]:
     """Return count, summary and campaigns of a search; none is a normal result.
 
-    The summary has the first `lines` campaigns.
+    The summary has the first `lines` campaigns. A ranked result has the nearest ones, whose number says
+    nothing about the library.
     """
     shown = matches.matches[:lines]
-    heading = _heading(matches.total, len(shown), resolved)
+    heading = _ranked_heading(len(shown)) if ranked else _heading(matches.total, len(shown), resolved)
     return {
         "count": matches.total,
         "summary_for_llm": "\n".join([heading, *(_line(match) for match in shown)]),
@@ -66,9 +69,15 @@ def _heading(total: int, shown: int, resolved: Resolved) -> str:
     conditions = active_filters(resolved.filters)
     about = f" for {conditions}" if conditions else ""
     if not total:
-        return f"No campaign matches{about}."
+        return " ".join([f"No campaign matches{about}.", *(f"There are {one}." for one in resolved.notes)])
     part = f"; the first {shown}" if shown < total else ""
     return f"{total} campaigns match{about}{part}:"
+
+
+def _ranked_heading(shown: int) -> str:
+    if not shown:
+        return "No campaign is near in meaning."
+    return f"The {shown} nearest in meaning, best first. That is no count; by=filter or words counts:"
 
 
 def _line(match: CampaignMatch) -> str:

@@ -1,14 +1,22 @@
-"""The search tools: exact filters, meaning, words, and offers."""
+"""The search tool: by exact filters, words, meaning, or the words of offers."""
 
+import asyncio
 import json
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, Literal, Self
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, model_validator
 
 from callsheet.state.campaigns.campaign import EmbeddingField
 from callsheet.state.campaigns.filters import Filters
-from callsheet.state.campaigns.reading import LooseFilters, Resolved, merge_filters, resolve_filters
+from callsheet.state.campaigns.reading import (
+    LooseFilters,
+    Resolved,
+    active_filters,
+    merge_filters,
+    resolve_filters,
+    without_filter,
+)
 from callsheet.state.campaigns.workflow import LastResult
 from callsheet.storage import current
 from callsheet.storage.campaigns.index import CampaignIndex, GroupBy, Matches, TextField
@@ -20,106 +28,109 @@ from callsheet.tools.registry import tool
 PAGE: Final = 50
 """Campaigns of a result."""
 SIMILAR: Final = 20
+"""Campaigns of a result by meaning."""
 MAX_COMPANIES: Final = 2_000
 BASE: Final = "baseFilters"
 """Name of the fact that has the filters of the page, as JSON."""
+By = Literal["filter", "words", "meaning", "offers"]
 
 
-class FilterCampaigns(LooseFilters):
-    """Arguments of `filter_campaigns`."""
+def _in_few_words(schema: dict[str, Any]) -> None:
+    """Describe dates and exclusions in a line each, since every request has the schema."""
+    schema["properties"]["date_range"] = {
+        "type": "string",
+        "description": '"recent", "last 3 months", "2026-03", "2026-03-01 to 2026-05-31"',
+    }
+    schema["properties"]["exclude"] = {
+        "type": "object",
+        "description": 'For "not" and "without", of the fields above: {"channel": ["email"]}',
+    }
 
-    model_config = ConfigDict(extra="forbid")
 
-    group_by: GroupBy | None = Field(
-        default=None,
-        description="Count by this, to compare, to find the most common, or by month for a trend",
+class Search(LooseFilters):
+    """Arguments of `search`."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra=_in_few_words)
+
+    by: By = Field(
+        default="filter",
+        description='words: the copy has them, "quoted" ones side by side; offers: words of the offer',
     )
+    query: str = Field(default="", max_length=10_000, description="Not for filter")
+    group_by: GroupBy | None = Field(default=None, description="Counts by it; only for filter")
+    embedding_field: EmbeddingField = Field(default="value_prop", description="Only for meaning")
+
+    @model_validator(mode="after")
+    def _check_query(self) -> Self:
+        """Refuse a query or groups that the kind of search would ignore, and a missing query."""
+        if self.by == "filter" and self.query.strip():
+            raise ValueError("by=filter takes no query: use by=words, meaning or offers, or leave it out")
+        if self.by != "filter" and not self.query.strip():
+            raise ValueError(f"by={self.by} needs a query")
+        if self.by != "filter" and self.group_by:
+            raise ValueError("group_by needs by=filter: only filters count groups")
+        return self
 
 
-class _Query(LooseFilters):
-    query: str = Field(min_length=1, max_length=10_000, description="What to look for")
+@tool(schema=Search, display="Searching campaigns")
+async def search(args: Search, call: Call) -> dict[str, Any]:
+    """Search the library. All filters hold at once; leave out what was not asked for.
 
-
-class SemanticSearch(_Query):
-    """Arguments of `semantic_search`."""
-
-    embedding_field: EmbeddingField = Field(
-        default="value_prop",
-        description="value_prop: what is promised; copy: the words; visual: the pictures",
-    )
-
-
-class FullTextSearch(_Query):
-    """Arguments of `full_text_search`."""
-
-
-class SearchOffers(_Query):
-    """Arguments of `search_offers`."""
-
-
-@tool(schema=FilterCampaigns, display="Filtering campaigns")
-async def filter_campaigns(args: FilterCampaigns, call: Call) -> dict[str, Any]:
-    """Find or count campaigns by channel, company, product, value prop, sentiment, style, date or offer.
-
-    Use it for "show", "what are the offers of", "how many", "most common" and "compare" (with group_by), and
-    for trends (group_by month).
+    filter lists and counts ("show", "offers of", "how many"; group_by to compare, for the most common, for
+    trends by month). meaning ranks: its nearest campaigns are no count.
     """
     index, resolved = await _prepare(args, call)
-    matches = await index.filter(resolved.filters, limit=PAGE)
-    if args.group_by is None:
-        return await _with_companies(index, search_result(matches, resolved))
-    groups = await index.group(resolved.filters, args.group_by)
-    return await _with_companies(index, group_result(groups, args.group_by, matches, resolved))
-
-
-@tool(schema=SemanticSearch, display="Searching by meaning")
-async def semantic_search(args: SemanticSearch, call: Call) -> dict[str, Any]:
-    """Find campaigns by what they are about, in other words than theirs: "airport perks"."""
-    index, resolved = await _prepare(args, call)
-    matches = await index.similar(args.query, resolved.filters, field=args.embedding_field, limit=SIMILAR)
-    return await _with_companies(index, search_result(matches, resolved))
-
-
-@tool(schema=FullTextSearch, display="Searching the copy")
-async def full_text_search(args: FullTextSearch, call: Call) -> dict[str, Any]:
-    """Find campaigns whose copy has these words: "mentions X", "says Y". Quotation marks make a phrase."""
-    index, resolved = await _prepare(args, call)
-    matches = await index.full_text(args.query, resolved.filters, limit=PAGE)
-    return await _with_companies(index, search_result(matches, resolved))
-
-
-@tool(schema=SearchOffers, display="Searching offers")
-async def search_offers(args: SearchOffers, call: Call) -> dict[str, Any]:
-    """Find campaigns by the words of their offer, such as "bonus miles". Call it once for a question."""
-    index, resolved = await _prepare(args, call)
-    wanted = resolved.filters.model_copy(update={"has_offer": True})
-    matches = await index.full_text(args.query, wanted, field="offer", limit=PAGE)
-    return await _with_companies(index, search_result(matches, Resolved(wanted, resolved.notes)))
+    matches = await _matches(index, args.by, args.query, resolved.filters, args.embedding_field)
+    if not matches.total and args.by != "meaning":
+        resolved = Resolved(resolved.filters, (*resolved.notes, *await _reasons(index, args, resolved)))
+    if args.group_by:
+        groups = await index.group(resolved.filters, args.group_by)
+        result = group_result(groups, args.group_by, matches, resolved)
+    else:
+        result = search_result(matches, resolved, ranked=args.by == "meaning")
+    companies = await index.group(Filters(), "company")
+    names = [group.value for group in companies[:MAX_COMPANIES]]
+    return {**result, "by": args.by, "query": args.query, COMPANIES: names}
 
 
 async def search_again(index: CampaignIndex, result: LastResult, most: int) -> Matches:
-    """Return the `most` best campaigns of a ranked search as the library is now."""
-    query, filters = result["query"], Filters.model_validate(result["filters"])
-    if result["source"] == semantic_search.name:
-        return await index.similar(query, filters, field=result["field"], limit=most)
-    field: TextField = "offer" if result["source"] == search_offers.name else "copy"
-    return await index.full_text(query, filters, field=field, limit=most)
+    """Return the `most` first campaigns of a search by words as the library is now."""
+    field: TextField = "offer" if result["source"] == "offers" else "copy"
+    return await index.full_text(
+        result["query"], Filters.model_validate(result["filters"]), field=field, limit=most
+    )
 
 
-async def _with_companies(index: CampaignIndex, result: dict[str, Any]) -> dict[str, Any]:
-    """Return a result with the library's companies, largest first, for the check of an answer."""
-    groups = await index.group(Filters(), "company")
-    return {**result, COMPANIES: [group.value for group in groups[:MAX_COMPANIES]]}
+async def _matches(
+    index: CampaignIndex, by: By, query: str, filters: Filters, field: EmbeddingField, limit: int = PAGE
+) -> Matches:
+    if by == "filter":
+        return await index.filter(filters, limit=limit)
+    if by == "meaning":
+        return await index.similar(query, filters, field=field, limit=SIMILAR)
+    return await index.full_text(query, filters, field="copy" if by == "words" else "offer", limit=limit)
 
 
-async def _prepare(args: LooseFilters, call: Call) -> tuple[CampaignIndex, Resolved]:
+async def _reasons(index: CampaignIndex, args: Search, resolved: Resolved) -> list[str]:
+    """Return how many campaigns there are without each filter that empties the result by itself."""
+    names = list(active_filters(resolved.filters))
+    narrower = [without_filter(resolved.filters, name) for name in names]
+    searches = (_matches(index, args.by, args.query, each, args.embedding_field, 1) for each in narrower)
+    totals = [each.total for each in await asyncio.gather(*searches)]
+    return [f"{total} without {name}" for name, total in zip(names, totals, strict=True) if total]
+
+
+async def _prepare(args: Search, call: Call) -> tuple[CampaignIndex, Resolved]:
     """Return the library and the exact filters, those of the page included."""
     index = await library(await current(), call.scope.owner)
     loose = LooseFilters(**{name: getattr(args, name) for name in LooseFilters.model_fields})
     values = await library_values(index)
     own = resolve_filters(loose, await index.newest(), datetime.now(UTC).date(), values)
     base = Filters.model_validate(json.loads(call.scope.facts.get(BASE) or "{}"))
-    return index, Resolved(merge_filters(base, own.filters), own.notes)
+    filters = merge_filters(base, own.filters)
+    if args.by == "offers":
+        filters = filters.model_copy(update={"has_offer": True})
+    return index, Resolved(filters, own.notes)
 
 
-TOOLS: Final = (filter_campaigns, semantic_search, full_text_search, search_offers)
+TOOLS: Final = (search,)

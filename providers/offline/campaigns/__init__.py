@@ -1,14 +1,28 @@
-"""The offline model on campaigns: words of enums are filters, quoted words a phrase, the rest meaning."""
+"""The offline model on campaigns: words of enums are filters, quoted words a phrase; others are declined."""
 
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from callsheet.providers.offline.conversation import OfflineConversation, OfflineReply, PastTurn, PlannedCall
-from callsheet.providers.offline.grammar import Form, decline, match
+from callsheet.providers.offline.grammar import Form, FormMatch, decline, match
 from callsheet.state.campaigns.campaign import CHANNELS, SENTIMENTS, VISUAL_STYLES
 
-_WORDS: Final[Mapping[str, Mapping[str, str]]] = {
+WORDS: Final[Mapping[str, Mapping[str, str]]] = {
+    "product": {
+        name: name
+        for name in (
+            *("credit card", "travel card", "secured card", "savings account", "checking account"),
+            *(
+                "business account",
+                "investment account",
+                "personal loan",
+                "mortgage",
+                "insurance",
+                "payment app",
+            ),
+        )
+    },
     "channel": {name.replace("_", " "): name for name in CHANNELS},
     "sentiment": {name.casefold().replace("-", " "): name for name in SENTIMENTS},
     "visual_style": {name.casefold().replace("-", " ").split(" / ")[0]: name for name in VISUAL_STYLES},
@@ -21,6 +35,8 @@ _WORDS: Final[Mapping[str, Mapping[str, str]]] = {
         "fraud": "Security / Fraud Protection",
     },
 }
+"""Words for values of filters, longer names before their parts; products are those of the sample library."""
+_RECENT: Final = ("recent", "latest", "newest")
 _GROUPS: Final = {
     "channel": "channel",
     "company": "company",
@@ -49,7 +65,15 @@ FORMS: Final = (
 )  # fmt: skip
 _LINE: Final = re.compile(r"^\[([^\]]+)\] ([^|]+) \|.*?\| (?:Offer: ([^|]+)|No offer)", re.MULTILINE)
 _SHOWN: Final = 5
-_FILLERS: Final = frozenset({"and", "with", "the", "all", "campaign", "campaigns", "ads"})
+_FILLERS: Final = frozenset({"and", "with", "the", "all", "campaign", "campaigns", "ads", "ones"})
+_NEGATIONS: Final = ("non", "not")
+"""Words before a value that leave its campaigns out."""
+_TURNING: Final = re.compile(
+    r"\b(?:no|not|non|never|without|except|excluding|but|or|nor|neither|only|best|worst|top|most|least|cheap\w*|than"
+    r"|before|after|since|until|more|less|fewer|how|many|successful|failed)\b",
+    re.IGNORECASE,
+)
+"""Words that a search by meaning would not heed."""
 
 
 def answer(conversation: OfflineConversation) -> OfflineReply:
@@ -58,56 +82,77 @@ def answer(conversation: OfflineConversation) -> OfflineReply:
     results = [call.result or {} for call in conversation.turn.calls if call.name != "answer"]
     if not results:
         request = _search(text, conversation.turns[:-1])
-        if request is None or request.name not in conversation.tools:
-            return OfflineReply(decline(text), refused=True)
-        return OfflineReply("", (request,))
+        if isinstance(request, str) or "search" not in conversation.tools:
+            advice = request if isinstance(request, str) else ""
+            return OfflineReply(decline(text, advice), refused=True)
+        return OfflineReply("", (PlannedCall("search", request),))
     if "error" in results[-1]:
         return OfflineReply(f"I could not search: {results[-1]['error']}.")
     if "answer" not in conversation.tools:
         return OfflineReply(_count_text(results[-1]))
-    statements = [
-        {"text": _count_text(results[-1]), "figures": [results[-1]["count"]]},
-        *_statements(results[-1]),
-    ]
+    first: dict[str, Any] = {"text": _count_text(results[-1])}
+    if results[-1].get("by") != "meaning":
+        first["figures"] = [results[-1]["count"]]
+    statements = [first, *_statements(results[-1])]
     return OfflineReply("", (PlannedCall("answer", {"statements": statements}),))
 
 
-def _search(text: str, earlier: tuple[PastTurn, ...]) -> PlannedCall | None:
+def _search(text: str, earlier: tuple[PastTurn, ...]) -> dict[str, Any] | str:
+    """Return the arguments of a search, or what was not understood, as advice to the person."""
     requests = match(text, FORMS)
     if len(requests) != 1:
-        return None
+        return ""
     [request] = requests
-    topic = request.slots.get("topic", "")
     if request.form == "campaign.words":
-        return PlannedCall("full_text_search", {"query": f'"{request.slots["quote"]}"'})
+        return {"by": "words", "query": f'"{request.slots["quote"]}"'}
+    topic = request.slots.get("topic", "")
     if request.form == "campaign.about":
-        return PlannedCall("semantic_search", {"query": topic})
-    filters, rest = _filters(topic)
-    if request.form == "campaign.follow":
-        last = next(
-            (call for turn in reversed(earlier) for call in reversed(turn.calls) if call.name != "answer"),
-            None,
+        turning = _TURNING.search(topic)
+        return (
+            f"I cannot heed “{turning[0]}” in a search by meaning; "
+            if turning
+            else {"by": "meaning", "query": topic}
         )
-        return PlannedCall(last.name, {**last.args, **filters}) if last and filters else None
+    filters, rest = _filters(topic)
+    if rest:
+        return f"“{rest}” is no filter that I know; "
+    return _filter_search(request, filters, earlier)
+
+
+def _filter_search(
+    request: FormMatch, filters: dict[str, Any], earlier: tuple[PastTurn, ...]
+) -> dict[str, Any] | str:
+    """Return the arguments of a search by filters; a follow-up adds them to those of the last search."""
+    if request.form == "campaign.follow":
+        calls = (call for turn in reversed(earlier) for call in reversed(turn.calls))
+        last = next((call for call in calls if call.name == "search"), None)
+        return {**last.args, **filters} if last and filters else ""
     more: dict[str, Any] = {"has_offer": True} if request.form == "campaign.offers" else {}
     if "group" in request.slots:
         more["group_by"] = _GROUPS[request.slots["group"].casefold()]
     if request.form == "campaign.trend":
         more["group_by"] = "month"
-    if rest:
-        return PlannedCall("semantic_search", {"query": rest, **filters})
-    return PlannedCall("filter_campaigns", {**filters, **more})
+    return {"by": "filter", **filters, **more}
 
 
-def _filters(topic: str) -> tuple[dict[str, list[str]], str]:
+def _filters(topic: str) -> tuple[dict[str, Any], str]:
     """Return the filters that words of a topic mean, and the words that mean none."""
-    filters: dict[str, list[str]] = {}
-    rest = f" {topic.casefold().replace('-', ' ').replace(',', ' ')} "
-    for dimension, words in _WORDS.items():
-        for word, value in words.items():
-            if f" {word} " in rest:
-                filters.setdefault(dimension, []).append(value)
-                rest = rest.replace(f" {word} ", " ")
+    filters: dict[str, Any] = {}
+    # Two blanks between words, so that each has its own.
+    rest = f"  {'  '.join(re.split('[ ,-]+', topic.casefold()))}  "
+    named = [(name, word, value) for name, words in WORDS.items() for word, value in words.items()]
+    for dimension, word, value in named:
+        spaced = word.replace(" ", "  ")
+        without = re.sub(f" (?:{'|'.join(_NEGATIONS)})  {spaced}s? ", "  ", rest)
+        if without != rest:
+            filters.setdefault("exclude", {}).setdefault(dimension, []).append(value)
+        rest = re.sub(f" {spaced}s? ", "  ", without)
+        if rest != without:
+            filters.setdefault(dimension, []).append(value)
+    for word in _RECENT:
+        if f" {word} " in rest:
+            filters["date_range"] = "recent"
+            rest = rest.replace(f" {word} ", "  ")
     left = [word for word in rest.split() if word not in _FILLERS]
     return filters, " ".join(left)
 
@@ -117,6 +162,8 @@ def _count_text(result: Mapping[str, Any]) -> str:
     if groups:
         listed = ", ".join(f"{row['value']} {row['count']}" for row in groups[:_SHOWN])
         return f"By {result['aggregation']['groupBy'].replace('_', ' ')}: {listed}."
+    if result["count"] and result.get("by") == "meaning":
+        return "These are the nearest in meaning."
     return f"{result['count']} campaigns match." if result["count"] else "No campaign matches."
 
 

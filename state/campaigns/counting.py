@@ -1,0 +1,248 @@
+"""Claims about many campaigns, recomputed from the counts of filters, words and groups."""
+
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from callsheet.state.campaigns.evidence import SINGLE, CampaignSet, Result, SearchEvidence, Values, has_value
+from callsheet.state.campaigns.mentions import Mention, by_dimension
+from callsheet.state.campaigns.reading import plain_words
+
+_SPEND: Final = re.compile(
+    r"\b(?:spen[dt]\w*|budget|cost|dollars?|ausg\w+|gast\w+|dépens\w+)\b|[$€£]", re.IGNORECASE
+)
+_VOLUME: Final = re.compile(r"\b(?:volumes?|pieces|impressions)\b", re.IGNORECASE)
+_REST: Final = re.compile(r"\b(?:others?|remaining|rest|übrigen|demás|autres|outros)\b", re.IGNORECASE)
+_AVERAGE: Final = re.compile(r"\b(?:average|mean|durchschnitt\w*|promedio|moyenne)\b", re.IGNORECASE)
+_TIMES: Final = re.compile(r"\b(?:times|twice|double|triple)\b|\dx\b", re.IGNORECASE)
+_DIFFERENCE: Final = re.compile(
+    r"\b(?:more|fewer|less|difference|ahead|behind|mehr|weniger|más|menos|plus|moins)\b", re.IGNORECASE
+)
+_SUCH: Final = re.compile(r"\b(?:such|these|those|them|match\w*)\b", re.IGNORECASE)
+_HALF: Final = 0.5
+"""Half of the last digit, by which a share may be rounded."""
+_ABOUT: Final = 2.5
+"""Percent by which a share may differ from the word for it."""
+_NONE: Final[Values] = {}
+_PLAIN_TEXT: Final = """
+a about ad ads an any are campaign campaigns copy filter filters for found has have i in is it library match
+matched matches matching mention mentions near no none nothing of offer offers one or query result results
+returned say says search searches so that the them there these this those to was were with word words your
+"""
+_PLAIN: Final = frozenset(_PLAIN_TEXT.split())
+"""Words that say of a search only that it has no match."""
+
+
+def explains(
+    evidence: SearchEvidence, mentions: Sequence[Mention], value: float, text: str, *, is_share: bool
+) -> bool:
+    """Return whether a figure is a count, spend or volume of what is named, or follows from such figures."""
+    included, excluded = by_dimension(mentions), by_dimension(mentions, negated=True)
+    direct = (each for one in evidence.sets if one.fits(included, excluded) for each in _figures(one))
+    if value in direct and not is_share:
+        return True
+    if is_share:
+        # A figure that a field declares may be either.
+        shares = [*_shares(evidence, included, excluded), *_figures_of(evidence, included, excluded)]
+        return any(_is_rounded(value, share) for share in shares)
+    return any(abs(value - one) < 0.01 for one in _combinations(evidence, included, excluded, text))  # noqa: PLR2004
+
+
+def _figures(one: CampaignSet) -> list[float]:
+    return [each for each in (one.count, one.spend, one.volume) if each is not None]
+
+
+def _figures_of(evidence: SearchEvidence, included: Values, excluded: Values) -> Iterator[float]:
+    for one in evidence.sets:
+        if one.fits(included, excluded):
+            yield from _figures(one)
+    yield from _combinations(evidence, included, excluded, "")
+
+
+def _is_rounded(value: float, exact: float) -> bool:
+    decimals = len(f"{value:g}".partition(".")[2])
+    return abs(value - exact) <= _HALF * 10.0**-decimals + 1e-9
+
+
+def _combinations(evidence: SearchEvidence, included: Values, excluded: Values, text: str) -> Iterator[float]:
+    """Yield sums and differences of named values, what remains of a larger, averages and ratios."""
+    for name in SINGLE & included.keys():
+        rows = _named_rows(evidence, name, included, excluded)
+        if len(rows) > 1:
+            yield from (sum(one) for one in zip(*map(_figures, rows), strict=False))
+        if len(rows) == 2:  # noqa: PLR2004 -- a difference has two sides
+            yield from _comparisons(rows[0].count, rows[1].count, text)
+    for part, larger in evidence.nested:
+        is_rest = part.fits(included, excluded) and _REST.search(text)
+        if is_rest or (excluded and part.fits({**included, **excluded}, _NONE)):
+            yield larger.count - part.count
+    if _AVERAGE.search(text):
+        fitting = [one for one in evidence.sets if one.count and one.fits(included, excluded)]
+        yield from (round(one.spend / one.count, 2) for one in fitting if one.spend is not None)
+
+
+def _comparisons(first: float, second: float, text: str) -> Iterator[float]:
+    """Yield the difference and the ratio of two counts, if the text speaks of one."""
+    if not text or _DIFFERENCE.search(text):
+        yield abs(first - second)
+    if _TIMES.search(text) and first and second:
+        yield round(max(first, second) / min(first, second), 1)
+
+
+def _shares(evidence: SearchEvidence, included: Values, excluded: Values) -> Iterator[float]:
+    """Yield the shares in percent of what is named in the larger sets around it."""
+    for part, larger in evidence.nested:
+        if larger.count and part.fits(included, excluded):
+            yield 100 * part.count / larger.count
+            if larger.spend and part.spend is not None:
+                yield 100 * part.spend / larger.spend
+        if larger.count and excluded and part.fits({**included, **excluded}, _NONE):
+            yield 100 * (larger.count - part.count) / larger.count
+    for name in SINGLE & included.keys():
+        rows = _named_rows(evidence, name, included, excluded)
+        larger_sets = [larger for part, larger in evidence.nested if part in rows and larger.count]
+        if len(rows) > 1:
+            yield from (100 * sum(one.count for one in rows) / larger.count for larger in larger_sets)
+
+
+def _named_rows(evidence: SearchEvidence, name: str, included: Values, excluded: Values) -> list[CampaignSet]:
+    """Return the sets of the named values of a dimension; none if one of them is unknown."""
+    table = evidence.table(name, excluded, included)
+    return [table[value] for value in sorted(included[name])] if table else []
+
+
+def is_all(evidence: SearchEvidence, mentions: Sequence[Mention], text: str, *, shown: bool = False) -> bool:
+    """Return whether all campaigns of a result have what is named.
+
+    Its filters say so, or every campaign was returned and has it, or a row of its counts has all of them.
+    With `shown` it is about the campaigns of the last result that the person sees, and may name nothing.
+    """
+    included, excluded = by_dimension(mentions), by_dimension(mentions, negated=True)
+    if shown and not included and not excluded:
+        return True
+    results = evidence.results[-1:] if shown else evidence.results
+    if not included and not excluded:
+        return any(one.set.query and one.set.count and _has_words(text, one.set.query) for one in results)
+    rows = (pair for pair in evidence.nested if pair[0].group and pair[0].fits(included, excluded))
+    return any(_all_have(one, included, excluded, shown=shown) for one in results) or any(
+        part.count == larger.count for part, larger in rows
+    )
+
+
+def _all_have(result: Result, included: Values, excluded: Values, *, shown: bool) -> bool:
+    if result.set.count and result.set.fits(included, excluded):
+        return True
+    campaigns = result.campaigns if shown or result.is_complete else ()
+    return bool(campaigns) and all(
+        all(any(has_value(one, name, value) for value in values) for name, values in included.items())
+        and not any(has_value(one, name, value) for name, values in excluded.items() for value in values)
+        for one in campaigns
+    )
+
+
+def is_none(evidence: SearchEvidence, mentions: Sequence[Mention], text: str) -> bool:
+    """Return whether a filter or a word search shows that no campaign has what is named."""
+    plain, denied = by_dimension(mentions), by_dimension(mentions, negated=True)
+    named: Values = {
+        name: plain.get(name, frozenset()) | denied.get(name, frozenset()) for name in {*plain, *denied}
+    }
+    if not named:
+        last = [one.set for one in evidence.results[-1:] if not one.set.count]
+        return any(
+            _is_only_about(text, one.query) and (not one.emptied_by or _SUCH.search(text)) for one in last
+        )
+    empty = (one for one in evidence.sets if not one.count and _covers(one, named))
+    if any(_is_of(one, named, text) for one in empty):
+        return True
+    excluding = (one.set for one in evidence.results if one.set.count)
+    if denied and any(
+        all(values <= one.excluded.get(name, frozenset()) for name, values in denied.items())
+        for one in excluding
+    ):
+        return True
+    complete = [one for one in evidence.results if one.is_complete and one.campaigns]
+    if any(not _some_have(one, denied or named) for one in complete):
+        return True
+    return any(
+        table and not values & table.keys() and any(row.group for row in table.values())
+        for name, values in named.items()
+        for table in [evidence.table(name, _NONE, {})]
+    )
+
+
+def _is_of(one: CampaignSet, named: Values, text: str) -> bool:
+    """Return whether an empty set is of what is named: by its values, or its words."""
+    if one.query and not _has_words(text, one.query):
+        return False
+    # A set with further conditions says nothing of campaigns without them.
+    is_complete = one.included.keys() <= {*named, "offer"} or _SUCH.search(text)
+    return bool(is_complete) and all(one.has(name, values) for name, values in named.items())
+
+
+def _covers(one: CampaignSet, named: Values) -> bool:
+    """Return whether the filters that emptied a set by themselves are named."""
+    emptied = {{"date_range": "month", "has_offer": "offer"}.get(name, name) for name in one.emptied_by}
+    return emptied <= named.keys()
+
+
+def _some_have(result: Result, named: Values) -> bool:
+    return any(
+        all(any(has_value(one, name, value) for value in values) for name, values in named.items())
+        for one in result.campaigns
+    )
+
+
+def _is_only_about(text: str, query: str) -> bool:
+    """Return whether a text names nothing but the words of a query."""
+    return {*plain_words(text).split()} <= {*query.split(), *_PLAIN}
+
+
+def _has_words(text: str, query: str) -> bool:
+    words = {*plain_words(text).split()}
+    return any(word in words for word in query.split())
+
+
+def is_majority(evidence: SearchEvidence, mentions: Sequence[Mention]) -> bool:
+    """Return whether more than half of a larger set have what is named."""
+    included, excluded = by_dimension(mentions), by_dimension(mentions, negated=True)
+    return bool(included or excluded) and any(share > 50 for share in _shares(evidence, included, excluded))  # noqa: PLR2004
+
+
+def is_fraction(evidence: SearchEvidence, mentions: Sequence[Mention], percent: float) -> bool:
+    """Return whether what is named has about this share of a larger set."""
+    included, excluded = by_dimension(mentions), by_dimension(mentions, negated=True)
+    return any(abs(share - percent) <= _ABOUT for share in _shares(evidence, included, excluded))
+
+
+def is_largest(evidence: SearchEvidence, mentions: Sequence[Mention], text: str, *, sign: int = 1) -> bool:
+    """Return whether the first value that is named has the largest row of its table; the smallest for -1."""
+    for one in mentions:
+        others = [each for each in mentions if each.dimension != one.dimension]
+        table = evidence.table(one.dimension, by_dimension(others, negated=True), by_dimension(others))
+        if one.value in table and any(row.group == one.dimension for row in table.values()):
+            best = max(sign * _measure(row, text) for row in table.values())
+            if sign * _measure(table[one.value], text) == best:
+                return True
+    return False
+
+
+def is_more(
+    evidence: SearchEvidence, mentions: Sequence[Mention], order: Sequence[Mention], text: str, *, sign: int
+) -> bool:
+    """Return whether the counts of values of one dimension fall in this order; rise for -1."""
+    name = order[0].dimension
+    others = [one for one in mentions if one.dimension != name]
+    values = frozenset(one.value for one in order)
+    table = evidence.table(name, by_dimension(others, negated=True), {**by_dimension(others), name: values})
+    if not table or any(one.dimension != name for one in order):
+        return False
+    counts = [sign * _measure(table[one.value], text) for one in order]
+    return all(first > second for first, second in itertools.pairwise(counts))
+
+
+def _measure(one: CampaignSet, text: str) -> float:
+    """Return the figure that a comparison is about."""
+    if _SPEND.search(text):
+        return one.spend or 0
+    return (one.volume or 0) if _VOLUME.search(text) else one.count

@@ -1,0 +1,97 @@
+"""Statements of a scripted model: no false one reaches the person, and the true ones do (E-R9, E27)."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+import pytest
+import yaml  # type: ignore[import-untyped]  # ships no types
+
+from tests.doubles.chat_double import ChatDouble, Say
+
+CASES: Final = yaml.safe_load(Path(__file__).with_name("statements.yaml").read_text("utf-8"))
+FALSE: Final = [(case, statement) for case in CASES for statement in case["false"]]
+ANSWER: Final = "answer"
+
+
+def _say(name: str, call: str, args: Mapping[str, Any]) -> Say:
+    return Say(calls=[(call, name, json.dumps(args))])
+
+
+async def _ask(
+    api: httpx.AsyncClient, model: ChatDouble, case: Mapping[str, Any], *answers: Say
+) -> dict[str, Any]:
+    """Return the reply to the question of a case, after its searches and these answers."""
+    searches = [_say("search", f"call_{number}", args) for number, args in enumerate(case["searches"])]
+    model.script(*searches, *answers)
+    body = {"message": case["question"], "provider": "openai"}
+    reply = await api.post("/api/chat", json=body)
+    assert reply.status_code == 200, reply.text
+    return dict(reply.json())
+
+
+def test_the_file_has_forty_false_statements_and_twenty_true_ones():
+    assert len(FALSE) >= 40
+    assert sum(len(case["true"]) for case in CASES) >= 20
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda one: one["question"])
+async def test_false_statements_are_left_out_and_true_ones_stay(
+    api: httpx.AsyncClient, model: ChatDouble, case: Mapping[str, Any]
+):
+    """E-R9: with fields and without; each false one goes back to the model once, by its words."""
+    false = [*case["false"], *case.get("false_in_fields", ())]
+    answer = _say(ANSWER, "call_9", {"statements": [*false, *case["true"]]})
+    reply = await _ask(api, model, case, answer, answer)
+    refusal = json.dumps(json.loads(model.requests[-1].messages[-1]["content"].partition("\n\n<state>")[0]))
+    lines = reply["response"].splitlines()
+    assert [one["text"] for one in false if one["text"] in lines] == []
+    assert [one["text"] for one in case["true"] if one["text"] not in lines] == []
+    assert f"({len(false)} statements were left out: no result proves them.)" in lines
+    assert [one["text"] for one in false if json.dumps(one["text"])[1:9] not in refusal] == []
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda one: one["question"])
+async def test_false_sentences_of_a_plain_text_are_left_out(
+    api: httpx.AsyncClient, model: ChatDouble, case: Mapping[str, Any]
+):
+    """A model that answers without `answer` is checked sentence by sentence, fields or none."""
+    text = Say("\n".join(one["text"] for one in case["false"]))
+    reply = await _ask(api, model, case, text, text)
+    assert [one["text"] for one in case["false"] if one["text"] in reply["response"]] == []
+    history = json.dumps(reply["steps"])
+    assert "left out" not in history
+
+
+async def test_an_answer_without_a_search_is_proven_by_the_last_result(
+    api: httpx.AsyncClient, model: ChatDouble
+):
+    """E-R4: its counts and groups last over turns; what it does not say is left out."""
+    first = await _ask(
+        api,
+        model,
+        {"question": "by channel?", "searches": [{"group_by": "channel"}]},
+        _say(ANSWER, "call_8", {"statements": [{"text": "Twitter has 76 campaigns."}]}),
+    )
+    assert first["response"] == "Twitter has 76 campaigns."
+    right, wrong = "Email has 74 campaigns.", "Email has 80 campaigns."
+    model.script(Say(right))
+    more = {"provider": "openai", "conversationId": first["conversationId"]}
+    reply = (await api.post("/api/chat", json={"message": "and email?", **more})).json()
+    assert reply["response"] == right
+    model.script(Say(wrong), Say(wrong))
+    reply = (await api.post("/api/chat", json={"message": "surely more?", **more})).json()
+    assert wrong not in reply["response"]
+
+
+async def test_words_are_not_streamed_before_they_are_checked(api: httpx.AsyncClient, model: ChatDouble):
+    """E-R9: neither a plain answer nor words beside a call reach a reader of the stream unchecked."""
+    wrong, right = "There are 500 email campaigns.", "There are 74 email campaigns."
+    call = ("call_1", "search", json.dumps({"channel": ["email"]}))
+    model.script(Say(wrong, [call]), Say(right))
+    body = {"message": "how many?", "provider": "openai"}
+    stream = await api.post("/api/chat", json=body, headers={"Accept": "text/event-stream"})
+    assert wrong not in stream.text
+    assert right in stream.text

@@ -91,7 +91,7 @@ async def test_an_invented_quote_is_caught(valkey_url: str) -> None:
     answers = recorded_answers(LESSONS, "material-11")
     for fact in answers[1]["fills"]["facts"]:
         fact["quote"] = "Cats are the best animals in the world."
-    answers += [answers[1], *[{"text": "I found no fact that the text proves."}] * 2]
+    answers += [answers[1], {"text": "I found no fact that the text proves."}]
     assert "facts_min" in await failing_checks(valkey_url, LESSONS, "material-11", answers)
 
 

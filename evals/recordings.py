@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from callsheet.nodes.nudging import NUDGE
 from callsheet.state.tokens import estimate_text
 from evals.tasks import EVALS_FOLDER
 from tests.doubles.chat_double import ChatDouble, Fail, Recorded, Reply, Say
@@ -86,6 +87,9 @@ class RecordedEndpoint(ChatDouble):
             return refused
         task = request.body["model"]
         kind, about = subject(request.body)
+        if kind == PLANNER and NUDGE in str(request.messages[-1]["content"]):
+            # A recorded text stands: it says why nothing was changed, or answers what asks for no change.
+            return Say(str(request.messages[-2]["content"]))
         with self._lock:
             left = self._unused[task, kind, about]
             if not left:

@@ -233,7 +233,7 @@ async def test_only_pending_steps_can_be_edited_or_skipped(video: VideoClient):
     await video.call("PATCH", f"{path}/none", 404, json={"params": {"prompt": "x"}})
     video.model.release()
     done = await video.wait_for_end(name)
-    assert done["counts"] == {"completed": 2, "skipped": 1}
+    assert done["counts"] == {"completed": 2, "skipped": 1, "unchanged": 1}
     assert video.model.prompts == ["first", "quieter"]
     assert [(one["kind"], one["step"]) for one in done["changes"]] == [("edited", "s2"), ("skipped", "s3")]
     for status in ("s2", "s3"):

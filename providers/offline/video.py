@@ -160,7 +160,7 @@ def answer(conversation: OfflineConversation) -> OfflineReply:
     text, project = conversation.turn.text, conversation.state
     requests = match(text, FORMS)
     if not requests or "submit_plan" not in conversation.tools:
-        return OfflineReply(decline(text))
+        return OfflineReply(decline(text, FORMS))
     try:
         steps = [step for request in requests for step in _steps(request, project)]
     except _Unclear as reason:

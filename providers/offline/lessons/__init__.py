@@ -88,7 +88,7 @@ def answer(conversation: OfflineConversation) -> OfflineReply:
     requests, material = _read(turn.text)
     if not requests and not material:
         return OfflineReply(
-            decline(turn.text, _HOW_TO_CHOOSE if CHOICE_PENDING in conversation.state else "")
+            decline(turn.text, FORMS, _HOW_TO_CHOOSE if CHOICE_PENDING in conversation.state else "")
         )
     forms = {request.form for request in requests}
     if material or ("source.file" in forms and forms <= _WITH_FILE):

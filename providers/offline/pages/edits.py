@@ -13,11 +13,15 @@ from callsheet.state.pages.styles import NAMES, THEMES
 
 Slots = Mapping[str, str]
 _SHADES: Final = re.compile(r"^(dark|deep|forest|hot|light|medium|pale|royal|sky|steel)(?=.)")
-_TOKEN: Final = rf"(?:{SLOTS['quote']}|(?!(?:and|then)\b)\w[\w'’&-]*)"
+_TOKEN: Final = (
+    rf"(?:{SLOTS['quote']}|(?!(?:and|then|the|an?|all|every|each|both|any|some|more|most|too|very|with|for|to|at|"
+    r"by|like|as|so|just|from|that|which|in|of|on|inside)\b)\w[\w'’&-]*)"
+)
+_NAMED: Final = rf"(?:(?:the|my|our|an?) )?{_TOKEN}(?: {_TOKEN}){{0,3}}?"
 _REQUEST_WORDS: Final = "add|make|change|delete|remove|move|set|use|link|button|form|section|heading|pricing"
 _SLOTS: Final = {
     # Lazy, so that in "make the headline dark green" the colour has two words.
-    "target": rf"{_TOKEN}(?: {_TOKEN}){{0,7}}?",
+    "target": rf"it|this|that|{_NAMED}(?: (?:in|of|on|inside) {_NAMED})?",
     "about": rf"(?:(?!\b(?:{_REQUEST_WORDS})\b)[^.;!?]){{3,200}}",
     "colour": r"#[0-9a-f]{3}|#[0-9a-f]{6}|" + "|".join(_SHADES.sub(r"\1 ?", name) for name in NAMES),
     "part": r"(?:text|font|background)(?: colou?r)?|colou?r",

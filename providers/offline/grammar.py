@@ -115,9 +115,9 @@ def decline(text: str, forms: Sequence[Form] = (), advice: str = "") -> str:
     known = f"The nearest request I know is “{_shorten(nearest)}”. " if nearest else ""
     place = "" if part == request else f" in “{_shorten(request)}”"
     return (
-        f"I am the offline demo model and did not understand “{_shorten(part)}”{place}, so I changed nothing. "
-        f"{known}{advice}docs/offline.md lists the English requests I know, and with OPENAI_API_KEY or a local "
-        "model at OPENAI_BASE_URL a real model answers instead."
+        f"I am the offline demo model and did not understand “{_shorten(part)}”{place}, so I changed "
+        f"nothing. {known}{advice}docs/offline.md lists the English requests I know, and with "
+        "OPENAI_API_KEY or a local model at OPENAI_BASE_URL a real model answers instead."
     )
 
 

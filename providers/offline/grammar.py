@@ -22,14 +22,20 @@ MAX_CHARS: Final = 600
 """Longer messages match nothing."""
 _MAX_REQUESTS: Final = 6
 _MAX_QUOTED_CHARS: Final = 120
+_THINGS: Final = (
+    "bakery|bar|barber|bike shop|bookshop|café|cafe|coffee shop|dentist|farm|florist|garden|gym|hotel|"
+    "library|market|museum|pizzeria|restaurant|salon|school|shop|studio|app|company|product|service|team|"
+    "bread|coffee|contact|customers|delivery|history|ingredients|location|mountains|music|nature|offers|"
+    "opening hours|prices|products|quality|reviews|sea|services|travel"
+)
 SLOTS: Final[Mapping[str, str]] = {
     "quote": r"“[^”]{1,400}”|\"[^\"]{1,400}\"|‘[^’]{1,400}’|'(?:[^']|(?<=\w)'(?=\w)){1,400}'",
     "number": r"\d{1,3}(?:\.\d)?|" + "|".join(NUMBERS),
     "ordinal": "|".join(ORDINALS) + "|last",
     "client": r"(?-i:[A-Z0-9À-Þ][\w&'’-]*(?: (?:(?:and|of|the|de|la|&) )?[A-Z0-9À-Þ][\w&'’-]*){0,5})",
-    "words": r"[\w%€$£'’-]{1,40}(?: [\w%€$£'’-]{1,40}){0,5}",
+    "subject": rf"(?:(?:an?|the|our|my) )?(?:{_THINGS})(?: in (?-i:[A-ZÀ-Þ][\w’-]{{1,40}}))?",
 }
-"""Classes of words that several workflows share; a client's name has capitals."""
+"""Classes of words that several workflows share; the names of clients and places have capitals."""
 NEGATIONS: Final = (
     "no|not|non|never|none|nothing|nobody|neither|nor|without|minus|or|but|except|excluding|unless|if|instead|"
     "rather|than|although|only|cannot"
@@ -103,6 +109,11 @@ def number(word: str) -> float:
         if lowered in names:
             return names.index(lowered) + 1
     return -1 if lowered == "last" else float(lowered)
+
+
+def has_negation(text: str) -> bool:
+    """Return true if a text denies, excludes or restricts something outside quotation marks."""
+    return bool(_NEGATION.search(_QUOTE.sub("", text)))
 
 
 def decline(text: str, forms: Sequence[Form] = (), advice: str = "") -> str:
@@ -190,9 +201,8 @@ def _match_one(sentence: str, forms: Sequence[Form]) -> FormMatch | None:
 
 
 def _negates(slots: Mapping[str, str | None]) -> bool:
-    """Return true if the words of a slot, other than names and quotations, have a negation."""
-    words = (_QUOTE.sub("", text) for name, text in slots.items() if text and name not in _NAMES)
-    return any(map(_NEGATION.search, words))
+    """Return true if the words of a slot, other than names, have a negation."""
+    return any(text and has_negation(text) for name, text in slots.items() if name not in _NAMES)
 
 
 def _unquote(text: str) -> str:

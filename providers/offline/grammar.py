@@ -123,7 +123,8 @@ def decline(text: str, forms: Sequence[Form] = (), advice: str = "") -> str:
     """
     request = " ".join(text.split())
     part, nearest = _unknown_part(request, forms) if forms else (request, "")
-    known = f"The nearest request I know is “{_shorten(nearest)}”. " if nearest else ""
+    example = f"I know, for example, “{forms[0].example}”. " if forms else ""
+    known = f"The nearest request I know is “{_shorten(nearest)}”. " if nearest else example
     place = "" if part == request else f" in “{_shorten(request)}”"
     return (
         f"I am the offline demo model and did not understand “{_shorten(part)}”{place}, so I changed "
@@ -137,7 +138,7 @@ def _shorten(text: str) -> str:
 
 
 def _unknown_part(text: str, forms: Sequence[Form]) -> tuple[str, str]:
-    """Return the words of a text that match no form, and the nearest request that matches one."""
+    """Return the words of a text that match no form, and the nearest request that matches one, or ""."""
     unknown = _unknown_requests(text, forms)
     words = unknown.rstrip(" .!?").split()
     count = len(words) if len(words) <= _MAX_WORDS else 0

@@ -195,6 +195,8 @@ def _report(result: Mapping[str, Any]) -> str:
 def _steps(request: FormMatch, project: str) -> list[dict[str, Any]]:
     ids = [scene for _, scene in _LINE.findall(project)]
     slots = request.slots
+    if request.form == "video.new" and ids:
+        raise _Unclear("this video has scenes already; “add a scene about our prices” adds one")
     if request.form in {"scene.add", "video.new"}:
         return [*_new_scenes(request, ids)]
     scenes = _chosen(slots["scenes"], ids, project) if "scenes" in slots else ids

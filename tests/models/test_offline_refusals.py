@@ -1,6 +1,9 @@
 """A refusal of the offline model names the part that it did not understand, and a request that it knows."""
 
+from pathlib import Path
+
 import pytest
+import yaml
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 
 from callsheet.providers.offline.model import OfflineModel
@@ -11,6 +14,10 @@ _TOOLS = {
     "pages": ("list_elements", "modify_element", "create_element", "delete_element"),
     "video": ("submit_plan",),
 }
+
+
+_DECLINED = yaml.safe_load((Path(__file__).parent / "offline_refusals.yaml").read_text(encoding="utf-8"))
+_SCENES = "\n\n<state>\n1. scene-1 One\n2. scene-2 Two\n3. scene-3 Three\n</state>"
 
 
 def reply(workflow: str, text: str) -> AIMessage:
@@ -63,4 +70,53 @@ def test_a_negation_within_quotation_marks_or_a_name_is_part_of_the_text():
 
 def test_a_request_that_has_no_word_of_the_grammar_is_named_whole():
     text = "haz la música más alegre"
-    assert f"did not understand “{text}”, so I changed nothing. docs/offline.md" in reply("ads", text).text
+    reason = f"did not understand “{text}”, so I changed nothing. I know, for example, “make the music"
+    assert reason in reply("ads", text).text
+
+
+@pytest.mark.parametrize(
+    ("workflow", "text", "part"),
+    [(workflow, text, part) for workflow, rows in _DECLINED.items() for text, part in rows],
+)
+def test_a_sentence_outside_the_grammar_calls_no_tool_and_names_the_part(workflow, text, part):
+    answer = reply(workflow, text)
+    assert answer.tool_calls == []
+    assert f"did not understand “{part}”" in answer.text
+
+
+@pytest.mark.parametrize(
+    ("place", "behind"),
+    [
+        ("", {}),
+        (" at the end", {}),
+        (" at the start", {"behind": "start"}),
+        (" before scene 1", {"behind": "start"}),
+        (" before scene 3", {"behind": "scene-2"}),
+        (" after scene 1", {"behind": "scene-1"}),
+    ],
+)
+def test_a_new_scene_gets_the_place_that_the_request_names(place, behind):
+    [call] = reply("video", f"add a scene about delivery{place}{_SCENES}").tool_calls
+    [step] = call["args"]["steps"]
+    assert {name: step[name] for name in step.keys() & {"behind"}} == behind
+    assert (step["tool"], step["prompt"]) == ("addScene", "delivery")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("make the last 9 scenes faster", "there are 3 scenes"),
+        ("add a scene about prices after scene 7", "there is no scene 7"),
+        ("make a video about a bakery", "this video has scenes already"),
+    ],
+)
+def test_a_request_about_scenes_that_are_not_there_changes_nothing(text, reason):
+    answer = reply("video", f"{text}{_SCENES}")
+    assert answer.tool_calls == []
+    assert reason in answer.text
+
+
+def test_two_students_in_a_message_change_nothing():
+    answer = reply("lessons", "she is 9 and he is 10")
+    assert answer.tool_calls == []
+    assert "one student" in answer.text

@@ -102,10 +102,18 @@ def answer(conversation: OfflineConversation) -> OfflineReply:
         return _call("NarrationScript", script(json.loads(turn.text)))
     if results := [_report(call) for call in turn.calls if call.result is not None]:
         return OfflineReply("\n\n".join(results))
+    return _start(conversation)
+
+
+def _start(conversation: OfflineConversation) -> OfflineReply:
+    """Return the calls or the text for a message without results yet."""
+    turn = conversation.turn
     requests, material = _read(turn.text)
     if not requests and not material:
         advice = _HOW_TO_CHOOSE if CHOICE_PENDING in conversation.state else ""
         return OfflineReply(decline(" ".join(_orders(turn.text)) or turn.text, FORMS, advice))
+    if sum("age" in request.slots for request in requests) > 1:
+        return OfflineReply("I know one student in a conversation, so I changed nothing.")
     forms = {request.form for request in requests}
     if material or ("source.file" in forms and forms <= _WITH_FILE):
         steps = _read_material(requests, material)

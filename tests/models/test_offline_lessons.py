@@ -110,7 +110,11 @@ def test_material_between_requests_reaches_the_tool(name, message):
 
 
 @pytest.mark.parametrize(
-    "lead", ["Here is the text:", "Here's my text:", "Please use this article:", "The text:\n"]
+    "lead",
+    [
+        *("Here is the text:", "Here's my text:", "Please use this article:", "The text:\n"),
+        *("Here is the text for tomorrow's lesson:", "Here is the text\n\n", "My text for the class below:"),
+    ],
 )
 def test_words_that_announce_the_material_are_no_part_of_it(lead):
     """B42."""

@@ -50,7 +50,7 @@ _THAI_END: Final = re.compile(r"(?<!\d)\s+(?!\d)")
 _MAY_END: Final = re.compile(r"(?<=\bMay\.)\s+(?=[A-Z])")
 """End of a sentence after the month, which is no abbreviation."""
 _CLAUSE_END: Final = re.compile(r"[,.:;!?–-](?=\s|$)|\s–|\n")
-_VERB: Final = re.compile(r"is|are|es|é|ist|est|jest|je|este|adalah|là|[a-z]{1,40}s|[^\w]")
+_VERB: Final = re.compile(r"is|are|with|without|es|é|ist|est|jest|je|este|adalah|là|[a-z]{1,40}s|[^\w]")
 """Word after a name of one word; other sentences begin with a capital, too."""
 _CONTACT: Final = re.compile(
     r"(?:\+|\b)\d[\d ()/-]{5,40}\d|\b[\w-]{1,60}(?:\.[\w-]{1,60}){0,4}\.[a-z]{2,}\b|"
@@ -73,6 +73,12 @@ _REFUSALS: Final = {
     ),
 }
 """Parts of an ad that a brief may refuse."""
+_NO_BRIEF: Final = re.compile(
+    r"^[^.!?\n]{0,200}\?|^[^,.:;!?\n]{1,60}(?: not|n['’]t| never| no longer)\b|"
+    r"^[^.!?\n]{0,200}\b(?:delete|cancel|undo|forget)\b",
+    re.IGNORECASE,
+)
+"""A first sentence that is a question, denies something of the client or takes something back."""
 _BY_CLIENT: Final = re.compile(r"(?:We|Our|Your)(?: \S+){3}")
 _MAX_CHARS: Final = 400
 """Longer sentences are not spoken."""
@@ -118,7 +124,7 @@ class DraftBasis:
 def read_brief(conversation: OfflineConversation) -> DraftBasis | None:
     """Return the brief in the newest message, or None.
 
-    A free message is a brief only until the conversation has made a version.
+    A free message is a brief only until the conversation has made a version, and no question or complaint.
     """
     text = conversation.turn.text
     spot = re.search(r"^Spot: ([\d.]+) s,", conversation.state, re.MULTILINE)
@@ -128,6 +134,8 @@ def read_brief(conversation: OfflineConversation) -> DraftBasis | None:
         return DraftBasis(f"{_without_request(client)}\n{context.removeprefix('None')}", language, spot_s)
     has_versions = any(call.version for turn in conversation.turns[:-1] for call in turn.calls)
     if has_versions or "Previous conversation summary:" in conversation.system:
+        return None
+    if _NO_BRIEF.search(_without_request(text)):
         return None
     named = (each.name for each in LANGUAGES if re.search(rf"\bin {each.name}\b", text, re.IGNORECASE))
     return DraftBasis(_without_request(text), next(named, None) or detect(text) or "english", spot_s)

@@ -68,10 +68,11 @@ _WITH_FILE: Final = {*(form.name for form in _AROUND_MATERIAL), "help", "narrati
 _CHAT: Final = re.compile(
     r"\b(?:please|(?:can|could) you|my (?:student|class)|narration|thanks)\b", re.IGNORECASE
 )
+_TEXT: Final = r"(?:text|lesson|material|article|passage|chapter|notes)"
 _ANNOUNCED: Final = re.compile(
     r"(?:please )?(?:(?:here(?: is|['’]s)|use|take|read|below is) )?(?:the|my|our|another|this|an?) "
-    r"(?:following )?(?:text|lesson|material|article|passage|chapter|notes)"
-    r"(?: for (?:the|my|our) (?:lesson|class))?(?: below)?:\s+(?=\S)",
+    rf"(?:following )?{_TEXT}(?: for (?:the|my|our|this|today['’]s|tomorrow['’]s) (?:lesson|class))?"
+    r"(?: below)?:\s+(?=\S)",
     re.IGNORECASE,
 )
 """Words before material, in its first line."""
@@ -79,7 +80,8 @@ _ORDER: Final = re.compile(
     r"(?:please |(?:can|could|would) you |i (?:want|need) |i['’]d like )?"
     r"(?:make|write|find|create|give|explain|teach|turn|summari[sz]e|tell|help|draw|add|show|translate|use)\b"
     r"[^.!?]{0,200}\b(?:lesson|text|narration|script|facts?|quiz|student|class|slides|summary|questions|worksheet|"
-    r"pictures?|song|video|words|story|language)\b",
+    r"pictures?|song|video|words|story|language)\b"
+    rf"|(?:here|use|read|take|please|below|this is|i)\b[^.:!?\n]{{0,100}}\b{_TEXT}\b[^.:!?\n]{{0,60}}:",
     re.IGNORECASE,
 )
 """A request before or after material, which is none of it."""

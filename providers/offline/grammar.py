@@ -47,6 +47,8 @@ _NEGATION: Final = re.compile(
 """A negation; "no fee" names a thing."""
 _MAX_WORDS: Final = 24
 """The part of a longer request that was not understood is the request."""
+_SIMILAR: Final = 0.4
+"""Least similarity of a request and the example of a form that is nearer than the rest of the message."""
 _NAMES: Final = frozenset({"client", "brief"})
 """Slots with names, in which any word may stand."""
 _POLITE: Final = re.compile(
@@ -139,7 +141,7 @@ def _shorten(text: str) -> str:
 
 def _unknown_part(text: str, forms: Sequence[Form]) -> tuple[str, str]:
     """Return the words of a text that match no form, and the nearest request that matches one, or ""."""
-    unknown = _unknown_requests(text, forms)
+    known, unknown = _split_unknown(text, forms)
     words = unknown.rstrip(" .!?").split()
     count = len(words) if len(words) <= _MAX_WORDS else 0
     tails = ((start, count) for start in range(count - 1, 1, -1))
@@ -154,19 +156,19 @@ def _unknown_part(text: str, forms: Sequence[Form]) -> tuple[str, str]:
     matcher, form = max(pairs, key=lambda pair: pair[0].ratio())
     changed = [code for code in matcher.get_opcodes() if code[0] != "equal" and code[1] < code[2]]
     part = " ".join(words[changed[0][1] : changed[-1][2]]) if changed else unknown
-    return part, form.example if matcher.ratio() else ""
+    near = matcher.ratio() >= _SIMILAR
+    return part, form.example if near or (matcher.ratio() and not known) else known
 
 
-def _unknown_requests(text: str, forms: Sequence[Form]) -> str:
-    """Return a text without the requests at its beginning and end that match forms."""
+def _split_unknown(text: str, forms: Sequence[Form]) -> tuple[str, str]:
+    """Return the requests at the beginning of a text, or else at its end, that match forms, and the rest."""
     for separator in reversed([*_separators(text)]):
         if match(text[: separator.start()], forms):
-            text = text[separator.end() :]
-            break
+            return text[: separator.start()], text[separator.end() :]
     for separator in _separators(text):
         if match(text[separator.end() :], forms):
-            return text[: separator.start()]
-    return text
+            return text[separator.end() :], text[: separator.start()]
+    return "", text
 
 
 def _separators(sentence: str) -> Iterator[re.Match[str]]:

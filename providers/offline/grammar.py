@@ -49,8 +49,8 @@ _MAX_WORDS: Final = 24
 """The part of a longer request that was not understood is the request."""
 _SIMILAR: Final = 0.4
 """Least similarity of a request and the example of a form that is nearer than the rest of the message."""
-_NAMES: Final = frozenset({"client", "brief"})
-"""Slots with names, in which any word may stand."""
+_NAMES: Final = frozenset({"client", "brief", "topic"})
+"""Slots in which any word may stand: names, and topics of campaigns, which read negations themselves."""
 _POLITE: Final = re.compile(
     r"^(?:(?:please|now|ok|okay|and|also|could you|can you|would you)[, ]+)+|(?<![, ])[, ]+please$",
     re.IGNORECASE,
@@ -118,7 +118,7 @@ def has_negation(text: str) -> bool:
     return bool(_NEGATION.search(_QUOTE.sub("", text)))
 
 
-def decline(text: str, forms: Sequence[Form] = (), advice: str = "") -> str:
+def decline(text: str, advice: str = "", forms: Sequence[Form] = ()) -> str:
     """Return the sentences that decline a request outside the grammar, with advice for where it stands.
 
     They name the part that was not understood, and the nearest request that is in the grammar.

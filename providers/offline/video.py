@@ -163,7 +163,7 @@ def answer(conversation: OfflineConversation) -> OfflineReply:
     text, project = conversation.turn.text, conversation.state
     requests = match(text, FORMS)
     if not requests or "submit_plan" not in conversation.tools:
-        return OfflineReply(decline(text, FORMS))
+        return OfflineReply(decline(text, forms=FORMS))
     try:
         steps = [step for request in requests for step in _steps(request, project)]
     except _Unclear as reason:

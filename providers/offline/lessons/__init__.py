@@ -113,7 +113,7 @@ def _start(conversation: OfflineConversation) -> OfflineReply:
     requests, material = _read(turn.text)
     if not requests and not material:
         advice = _HOW_TO_CHOOSE if CHOICE_PENDING in conversation.state else ""
-        return OfflineReply(decline(" ".join(_orders(turn.text)) or turn.text, FORMS, advice))
+        return OfflineReply(decline(" ".join(_orders(turn.text)) or turn.text, advice, FORMS))
     if sum("age" in request.slots for request in requests) > 1:
         return OfflineReply("I know one student in a conversation, so I changed nothing.")
     forms = {request.form for request in requests}

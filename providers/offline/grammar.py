@@ -119,18 +119,19 @@ def has_negation(text: str) -> bool:
 
 
 def decline(text: str, advice: str = "", forms: Sequence[Form] = ()) -> str:
-    """Return the sentences that decline a request outside the grammar, with advice for where it stands.
+    """Return the sentence that declines a request outside the grammar, with advice for where it stands.
 
-    They name the part that was not understood, and the nearest request that is in the grammar.
+    It names the part that was not understood, and the nearest request that is in the grammar.
     """
     request = " ".join(text.split())
     part, nearest = _unknown_part(request, forms) if forms else (request, "")
-    example = f"I know, for example, “{forms[0].example}”. " if forms else ""
-    known = f"The nearest request I know is “{_shorten(nearest)}”. " if nearest else example
+    example = f"I know, for example, “{forms[0].example}”; " if forms else ""
+    known = f"the nearest request I know is “{_shorten(nearest)}”; " if nearest else example
     place = "" if part == request else f" in “{_shorten(request)}”"
+    # One sentence: a reply about campaigns is checked sentence by sentence, and none of it is a claim about them.
     return (
         f"I am the offline demo model and did not understand “{_shorten(part)}”{place}, so I changed "
-        f"nothing. {known}{advice}docs/offline.md lists the English requests I know, and with "
+        f"nothing: {known}{advice}docs/offline.md lists the English requests I know, and with "
         "OPENAI_API_KEY or a local model at OPENAI_BASE_URL a real model answers instead."
     )
 

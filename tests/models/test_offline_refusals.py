@@ -49,7 +49,7 @@ def test_a_refusal_names_the_unknown_part_and_the_nearest_request(workflow, text
     answer = reply(workflow, text)
     assert answer.tool_calls == []
     assert f"did not understand “{part}” in “{text}”" in answer.text
-    assert f"The nearest request I know is “{nearest}" in answer.text
+    assert f"the nearest request I know is “{nearest}" in answer.text
 
 
 @pytest.mark.parametrize("word", ["no", "not", "non-", "without", "or", "but", "except", "only", "NOT"])
@@ -70,7 +70,7 @@ def test_a_negation_within_quotation_marks_or_a_name_is_part_of_the_text():
 
 def test_a_request_that_has_no_word_of_the_grammar_is_named_whole():
     text = "haz la música más alegre"
-    reason = f"did not understand “{text}”, so I changed nothing. I know, for example, “make the music"
+    reason = f"did not understand “{text}”, so I changed nothing: I know, for example, “make the music"
     assert reason in reply("ads", text).text
 
 

@@ -128,7 +128,7 @@ def decline(text: str, advice: str = "", forms: Sequence[Form] = ()) -> str:
     example = f"I know, for example, “{forms[0].example}”; " if forms else ""
     known = f"the nearest request I know is “{_shorten(nearest)}”; " if nearest else example
     place = "" if part == request else f" in “{_shorten(request)}”"
-    # One sentence: a reply about campaigns is checked sentence by sentence, and none of it is a claim about them.
+    # One sentence, since each sentence of a reply about campaigns is checked as a claim about them.
     return (
         f"I am the offline demo model and did not understand “{_shorten(part)}”{place}, so I changed "
         f"nothing: {known}{advice}docs/offline.md lists the English requests I know, and with "

@@ -1,9 +1,9 @@
 """A refusal of the offline model names the part that it did not understand, and a request that it knows."""
 
+import json
 from pathlib import Path
 
 import pytest
-import yaml
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 
 from callsheet.providers.offline.model import OfflineModel
@@ -16,7 +16,7 @@ _TOOLS = {
 }
 
 
-_DECLINED = yaml.safe_load((Path(__file__).parent / "offline_refusals.yaml").read_text(encoding="utf-8"))
+_DECLINED = (Path(__file__).parent / "offline_refusals.jsonl").read_text(encoding="utf-8").splitlines()
 _SCENES = "\n\n<state>\n1. scene-1 One\n2. scene-2 Two\n3. scene-3 Three\n</state>"
 
 
@@ -76,7 +76,7 @@ def test_a_request_that_has_no_word_of_the_grammar_is_named_whole():
 
 @pytest.mark.parametrize(
     ("workflow", "text", "part"),
-    [(workflow, text, part) for workflow, rows in _DECLINED.items() for text, part in rows],
+    [(row["workflow"], row["say"], row["part"]) for row in map(json.loads, _DECLINED)],
 )
 def test_a_sentence_outside_the_grammar_calls_no_tool_and_names_the_part(workflow, text, part):
     answer = reply(workflow, text)

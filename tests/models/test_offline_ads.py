@@ -124,6 +124,8 @@ async def test_obligatory_sentences_are_in_the_script_and_directions_are_not(
         ("Lumen Dental is in Cork. Everyone who wants a smile saves 50 euros.", "saves 50 euros."),
         ("Bean There is in Hull. From Monday, a second coffee costs 99p.", "a second coffee costs 99p."),
         ("Solo Optics is in Lille. Include our offer: second pair free.", "Second pair free."),
+        ("Green Leaf is in Porto. Delivery is free. Not available on Sundays.", "Not available on Sundays."),
+        ("Nova Kids sells toys. Toys from 5 euros. Add a laugh.", "Nova Kids sells toys."),
         ("Brew Lab in Porto roasts coffee. Students pay 20 percent less.", "Students pay 20 percent less."),
     ],
 )
@@ -153,10 +155,37 @@ async def test_a_brief_can_refuse_music_and_effects_and_other_directions_are_rep
     assert reply.endswith("Should I make the music calmer?") == ("music" not in absent)
 
 
-async def test_a_mood_that_a_brief_excludes_does_not_choose_the_music(say, opened):
-    await say("Tide Surf School gives lessons in Newquay. Nothing aggressive.")
-    assert "aggressive" not in (await current_ad(opened))["music"]
-    assert "electronic rock" not in (await current_ad(opened))["music"]
+@pytest.mark.parametrize(
+    ("brief", "absent"),
+    [
+        ("Tide Surf School gives lessons in Newquay. Nothing aggressive.", "electronic rock"),
+        ("Puddle Nursery looks after children in Hull. Nothing childish, please.", "glockenspiel"),
+    ],
+)
+async def test_a_mood_that_a_brief_excludes_does_not_choose_the_music(say, opened, brief, absent):
+    await say(brief)
+    assert absent not in (await current_ad(opened))["music"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Harbour Bikes is not what I want, delete it.",
+        "Harbour Bikes needs a cheaper plan, what do you suggest?",
+        "Don't make an ad for Miel.",
+        "Stop the ad for Miel",
+    ],
+)
+async def test_a_question_or_complaint_is_no_brief(say, text):
+    reply, drafts = await say(text)
+    assert drafts == {}
+    assert "made nothing" in reply or "changed nothing" in reply
+
+
+async def test_a_question_about_the_offer_is_not_spoken(say, opened):
+    reply, _ = await say("Zen Spa offers massages in Ghent. Is a discount possible?")
+    assert "discount" not in " ".join((await current_ad(opened))["text"])
+    assert "“Is a discount possible?”" in reply
 
 
 @pytest.mark.parametrize("form", BRIEFS, ids=lambda form: form.name)

@@ -89,6 +89,12 @@ _NO_NAME: Final = (
 _DIRECTIONS: Final = (
     "Not spoken, and not done unless it is about length, language, the music's mood, no music or no effects:"
 )
+_ASKS: Final = re.compile(
+    r"(?:is|are|can|could|would|should|do|does|may|will|what|how|which)\b[^.!]*\?$", re.IGNORECASE
+)
+"""A question to the model rather than to listeners."""
+_MIN_OTHERS: Final = 2
+"""Words beside the name that may be too few for a sentence."""
 _MIN_EFFECTS_S: Final = 10.0
 """Shorter spots have no effects."""
 EFFECT_S: Final = 1.5
@@ -164,10 +170,12 @@ def spoken(sentence: str, brief: DraftBasis) -> str:
     order = re.match(DATA["orders"], sentence, re.IGNORECASE)
     if order and not _has("manner", content := sentence[order.end() :]) and rank(content) < STORY:
         sentence = content[:1].upper() + content[1:]
-    if len(sentence) > _MAX_CHARS or _has("directions", sentence):
+    if len(sentence) > _MAX_CHARS or _has("directions", sentence) or _ASKS.match(sentence):
         return ""
     has_offer = rank(sentence) < STORY
-    long = len(sentence.split()) > len(brief.name.split()) + 2 or brief.language == "chinese"
+    others = sentence.removeprefix(brief.name).lstrip(" :,–-").split()
+    long = len(others) > _MIN_OTHERS or brief.language == "chinese"
+    long |= len(others) == _MIN_OTHERS and bool(_VERB.fullmatch(others[0]))
     by_client = brief.language == "english" and bool(_BY_CLIENT.match(sentence))
     story = not _has("wishes", sentence) and ((long and sentence.startswith(brief.name)) or by_client)
     return sentence if (has_offer or story) and detect(sentence) in {None, brief.language} else ""
@@ -255,11 +263,15 @@ def _punctuate(sentence: str) -> str:
 def _row(brief: DraftBasis, table: str) -> list[str]:
     """Return the first row of a table with words that occur in the brief; the last row always matches.
 
-    "Nothing aggressive" asks for no aggressive music, so clauses with a negation do not count.
+    "Nothing aggressive" asks for other music, so a row with words of a clause with a negation does not match.
     """
     clauses = re.split(r"[.,;!?\n]|\bbut\b", brief.client.casefold())
-    text = ". ".join(clause for clause in clauses if not has_negation(clause))
-    return next(row[1:] for row in DATA[table] if re.search(rf"\b(?:{row[0]})\b", text))
+    wanted, unwanted = (
+        ". ".join(clause for clause in clauses if has_negation(clause) == denied) for denied in (False, True)
+    )
+    patterns = ((re.compile(rf"\b(?:{row[0]})\b"), row) for row in DATA[table] if row[0])
+    matching = (row for words, row in patterns if words.search(wanted) and not words.search(unwanted))
+    return next(matching, DATA[table][-1])[1:]
 
 
 def _refuses(brief: DraftBasis, part: str) -> bool:

@@ -22,7 +22,7 @@ def task_of(workflow: str, name: str) -> Task:
 
 
 def test_conversations_from_use_cover_workflows_languages_and_edits() -> None:
-    assert len(USE) >= 60
+    assert len(USE) >= 72
     assert {task.workflow for task in USE} == KITS.keys()
     assert all(3 <= len(task.requests) <= 8 for task in USE)
     assert all(any("calls" in answer for answer in task.history) for task in USE), "real calls in the history"

@@ -269,9 +269,10 @@ def _row(brief: DraftBasis, table: str) -> list[str]:
     wanted, unwanted = (
         ". ".join(clause for clause in clauses if has_negation(clause) == denied) for denied in (False, True)
     )
-    patterns = ((re.compile(rf"\b(?:{row[0]})\b"), row) for row in DATA[table] if row[0])
+    rows: list[list[str]] = DATA[table]
+    patterns = ((re.compile(rf"\b(?:{row[0]})\b"), row) for row in rows if row[0])
     matching = (row for words, row in patterns if words.search(wanted) and not words.search(unwanted))
-    return next(matching, DATA[table][-1])[1:]
+    return next(matching, rows[-1])[1:]
 
 
 def _refuses(brief: DraftBasis, part: str) -> bool:

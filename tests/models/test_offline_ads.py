@@ -182,7 +182,7 @@ async def test_a_question_or_complaint_is_no_brief(say, text):
     assert "made nothing" in reply or "changed nothing" in reply
 
 
-async def test_a_question_about_the_offer_is_not_spoken(say, opened):
+async def test_a_question_about_the_offer_is_not_in_the_script(say, opened):
     reply, _ = await say("Zen Spa offers massages in Ghent. Is a discount possible?")
     assert "discount" not in " ".join((await current_ad(opened))["text"])
     assert "“Is a discount possible?”" in reply

@@ -68,7 +68,7 @@ def test_a_negation_within_quotation_marks_or_a_name_is_part_of_the_text():
     assert reply("pages", "make a landing page for No Limits Gym").tool_calls
 
 
-def test_a_request_that_has_no_word_of_the_grammar_is_named_whole():
+def test_a_refusal_quotes_a_request_without_a_word_of_the_grammar():
     text = "haz la música más alegre"
     reason = f"did not understand “{text}”, so I changed nothing: I know, for example, “make the music"
     assert reason in reply("ads", text).text

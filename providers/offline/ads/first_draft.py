@@ -162,7 +162,7 @@ def rank(sentence: str) -> int:
     return 3 if _has("offers", sentence) or mandatory_lines(sentence) else STORY
 
 
-def spoken(sentence: str, brief: DraftBasis) -> str:
+def speech(sentence: str, brief: DraftBasis) -> str:
     """Return the words of a sentence that are meant to be spoken; empty if it may be a direction for the ad.
 
     "Mention the code BEE10" is an order to speak the code.
@@ -224,7 +224,7 @@ def draft(conversation: OfflineConversation, brief: DraftBasis) -> OfflineReply:
 
 def script(brief: DraftBasis) -> tuple[list[str], list[str]]:
     """Return the text of each voice, obligatory sentences first, and the sentences without room."""
-    texts = (spoken(each, brief) for each in sentences(brief.client, brief.language))
+    texts = (speech(each, brief) for each in sentences(brief.client, brief.language))
     copy = [text for text in texts if text]
     phrases = DATA.get(brief.language, {"openings": ["{brand}."], "closings": ["{brand}."]})
     solemn = _row(brief, "moods") == DATA["moods"][0][1:]
@@ -318,7 +318,7 @@ def _report(brief: DraftBasis, turn: PastTurn) -> str:
         lines.append("These are stock phrases of the offline demo; a language model would write it properly.")
     refused = [part for part in _REFUSALS if _refuses(brief, part)]
     lines += [f"As the brief asks, the ad is without {' and '.join(refused)}."] if refused else []
-    others = [each for each in sentences(brief.client, brief.language) if not spoken(each, brief)]
+    others = [each for each in sentences(brief.client, brief.language) if not speech(each, brief)]
     directions = [each for each in others if each.strip(" .!") != brief.name]
     left_out = script(brief)[1]
     for reason, texts in (("No room for", left_out), (_DIRECTIONS, directions)):

@@ -130,7 +130,7 @@ def test_words_that_announce_the_material_are_no_part_of_it(lead):
         "Turn this into three slides: {}",
     ],
 )
-def test_a_refusal_names_a_request_beside_the_material_that_no_form_has(message):
+def test_a_refusal_names_a_request_around_the_material_that_no_form_has(message):
     reply = reply_to(HumanMessage(message.format(TEXT)))
     assert reply.tool_calls == []
     assert message.format("").split(":")[0].strip() in reply.text

@@ -3,13 +3,16 @@
 A pattern is words with three marks: `[optional words]`, `(one|other)` and `{slot}` or `{name:slot}`. A slot
 is a class of words in `SLOTS` or in the form's own `slots`. Optional words include the blank behind them.
 Marks can be nested. A message is one request, or several joined by "and", "then", a comma, a semicolon or a
-full stop. If one part matches no form, the message matches nothing, so that nothing is changed.
+full stop. If one part matches no form, the message matches nothing, so that nothing is changed. A slot never
+takes a word of `NEGATIONS` outside quotation marks and names, because such a word changes what is meant.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import SequenceMatcher
 from functools import cached_property
+from itertools import chain
 from typing import Final
 
 from callsheet.state.figures import ORDINALS
@@ -19,14 +22,35 @@ MAX_CHARS: Final = 600
 """Longer messages match nothing."""
 _MAX_REQUESTS: Final = 6
 _MAX_QUOTED_CHARS: Final = 120
+_THINGS: Final = (
+    "bakery|bar|barber|bike shop|bookshop|café|cafe|coffee shop|dentist|farm|florist|garden|gym|hotel|"
+    "library|market|museum|pizzeria|restaurant|salon|school|shop|studio|app|company|product|service|team|"
+    "bread|coffee|contact|customers|delivery|history|ingredients|location|mountains|music|nature|offers|"
+    "opening hours|prices|products|quality|reviews|sea|services|travel"
+)
 SLOTS: Final[Mapping[str, str]] = {
     "quote": r"“[^”]{1,400}”|\"[^\"]{1,400}\"|‘[^’]{1,400}’|'(?:[^']|(?<=\w)'(?=\w)){1,400}'",
     "number": r"\d{1,3}(?:\.\d)?|" + "|".join(NUMBERS),
     "ordinal": "|".join(ORDINALS) + "|last",
     "client": r"(?-i:[A-Z0-9À-Þ][\w&'’-]*(?: (?:(?:and|of|the|de|la|&) )?[A-Z0-9À-Þ][\w&'’-]*){0,5})",
-    "words": r"[\w%€$£'’-]{1,40}(?: [\w%€$£'’-]{1,40}){0,5}",
+    "subject": rf"(?:(?:an?|the|our|my) )?(?:{_THINGS})(?: in (?-i:[A-ZÀ-Þ][\w’-]{{1,40}}))?",
 }
-"""Classes of words that several workflows share; a client's name has capitals."""
+"""Classes of words that several workflows share; the names of clients and places have capitals."""
+NEGATIONS: Final = (
+    "no|not|non|never|none|nothing|nobody|neither|nor|without|minus|or|but|except|excluding|unless|if|instead|"
+    "rather|than|although|only|cannot"
+)
+"""Words that deny, exclude or restrict; no slot takes one."""
+_NEGATION: Final = re.compile(
+    rf"(?<![\w'’])(?!no[ -](?:fees?|minimum)\b)(?:{NEGATIONS})(?!\w)|n['’]t\b", re.IGNORECASE
+)
+"""A negation; "no fee" names a thing."""
+_MAX_WORDS: Final = 24
+"""The part of a longer request that was not understood is the request."""
+_SIMILAR: Final = 0.4
+"""Least similarity of a request and the example of a form that is nearer than the rest of the message."""
+_NAMES: Final = frozenset({"client", "brief", "topic"})
+"""Slots in which any word may stand: names, and topics of campaigns, which read negations themselves."""
 _POLITE: Final = re.compile(
     r"^(?:(?:please|now|ok|okay|and|also|could you|can you|would you)[, ]+)+|(?<![, ])[, ]+please$",
     re.IGNORECASE,
@@ -89,16 +113,71 @@ def number(word: str) -> float:
     return -1 if lowered == "last" else float(lowered)
 
 
-def decline(text: str, advice: str = "") -> str:
-    """Return the sentence that declines a request outside the grammar, with advice for where it stands."""
+def has_negation(text: str) -> bool:
+    """Return true if a text denies, excludes or restricts something outside quotation marks."""
+    return bool(_NEGATION.search(_QUOTE.sub("", text)))
+
+
+def decline(text: str, advice: str = "", forms: Sequence[Form] = ()) -> str:
+    """Return the sentence that declines a request outside the grammar, with advice for where it stands.
+
+    It names the part that was not understood, and the nearest request that is in the grammar.
+    """
     request = " ".join(text.split())
-    if len(request) > _MAX_QUOTED_CHARS:
-        request = f"{request[:_MAX_QUOTED_CHARS].rstrip()}…"
+    part, nearest = _unknown_part(request, forms) if forms else (request, "")
+    example = f"I know, for example, “{forms[0].example}”; " if forms else ""
+    known = f"the nearest request I know is “{_shorten(nearest)}”; " if nearest else example
+    place = "" if part == request else f" in “{_shorten(request)}”"
+    # One sentence, since each sentence of a reply about campaigns is checked as a claim about them.
     return (
-        f"I am the offline demo model and did not understand “{request}”, so I changed nothing: "
-        f"{advice}docs/offline.md lists the English requests I know, and with OPENAI_API_KEY or a local "
-        "model at OPENAI_BASE_URL a real model answers instead."
+        f"I am the offline demo model and did not understand “{_shorten(part)}”{place}, so I changed "
+        f"nothing: {known}{advice}docs/offline.md lists the English requests I know, and with "
+        "OPENAI_API_KEY or a local model at OPENAI_BASE_URL a real model answers instead."
     )
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= _MAX_QUOTED_CHARS else f"{text[:_MAX_QUOTED_CHARS].rstrip()}…"
+
+
+def _unknown_part(text: str, forms: Sequence[Form]) -> tuple[str, str]:
+    """Return the words of a text that match no form, and the nearest request that matches one, or ""."""
+    known, unknown = _split_unknown(text, forms)
+    words = unknown.rstrip(" .!?").split()
+    count = len(words) if len(words) <= _MAX_WORDS else 0
+    tails = ((start, count) for start in range(count - 1, 1, -1))
+    spans = ((start, start + size) for size in range(1, count - 1) for start in range(count - size))
+    for start, end in chain(tails, spans):
+        request = " ".join(words[:start] + words[end:])
+        if _match_one(request, forms):
+            return " ".join(words[start:end]), request
+    # Without a part that can be left out, the words that the most similar example lacks are unknown.
+    lowered = [word.casefold() for word in words]
+    pairs = [(SequenceMatcher(a=lowered, b=form.example.casefold().split()), form) for form in forms]
+    matcher, form = max(pairs, key=lambda pair: pair[0].ratio())
+    changed = [code for code in matcher.get_opcodes() if code[0] != "equal" and code[1] < code[2]]
+    part = " ".join(words[changed[0][1] : changed[-1][2]]) if changed else unknown
+    near = matcher.ratio() >= _SIMILAR
+    return part, form.example if near or (matcher.ratio() and not known) else known
+
+
+def _split_unknown(text: str, forms: Sequence[Form]) -> tuple[str, str]:
+    """Return the requests at the beginning of a text, or else at its end, that match forms, and the rest."""
+    for separator in reversed([*_separators(text)]):
+        if match(text[: separator.start()], forms):
+            return text[: separator.start()], text[separator.end() :]
+    for separator in _separators(text):
+        if match(text[separator.end() :], forms):
+            return text[separator.end() :], text[: separator.start()]
+    return "", text
+
+
+def _separators(sentence: str) -> Iterator[re.Match[str]]:
+    """Yield the separators outside quotation marks."""
+    quotes = [quote.span() for quote in _QUOTE.finditer(sentence)]
+    for separator in _SEPARATOR.finditer(sentence):
+        if not any(start < separator.start() < end for start, end in quotes):
+            yield separator
 
 
 def _match_all(sentence: str, forms: Sequence[Form], limit: int) -> tuple[FormMatch, ...]:
@@ -107,10 +186,7 @@ def _match_all(sentence: str, forms: Sequence[Form], limit: int) -> tuple[FormMa
         return (single,)
     if limit == 1:
         return ()
-    quotes = [quote.span() for quote in _QUOTE.finditer(sentence)]
-    for separator in _SEPARATOR.finditer(sentence):
-        if any(start < separator.start() < end for start, end in quotes):
-            continue
+    for separator in _separators(sentence):
         first = _match_one(sentence[: separator.start()], forms)
         others = _match_all(sentence[separator.end() :], forms, limit - 1) if first else ()
         if first and others:
@@ -121,10 +197,16 @@ def _match_all(sentence: str, forms: Sequence[Form], limit: int) -> tuple[FormMa
 def _match_one(sentence: str, forms: Sequence[Form]) -> FormMatch | None:
     request = _POLITE.sub("", sentence.rstrip(" .!?"))
     for form in forms:
-        if matched := form.regex.fullmatch(request):
+        matched = form.regex.fullmatch(request)
+        if matched and not _negates(matched.groupdict()):
             slots = {name: _unquote(text) for name, text in matched.groupdict().items() if text is not None}
             return FormMatch(form.name, slots)
     return None
+
+
+def _negates(slots: Mapping[str, str | None]) -> bool:
+    """Return true if the words of a slot, other than names, have a negation."""
+    return any(text and has_negation(text) for name, text in slots.items() if name not in _NAMES)
 
 
 def _unquote(text: str) -> str:

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from callsheet.providers.offline.conversation import OfflineConversation, OfflineReply, PlannedCall
-from callsheet.providers.offline.grammar import Form, FormMatch, decline, match
+from callsheet.providers.offline.grammar import SLOTS, Form, FormMatch, decline, match
 from callsheet.providers.offline.grammar import number as value_of
+from callsheet.state.pages.styles import NAMES
 
 _FASTER: Final = 1.5
-_COLOR: Final = re.compile(r"#[0-9a-f]{6}|[a-z]{3,12}")
+_COLOR: Final = re.compile(rf"#[0-9a-f]{{6}}|{'|'.join(NAMES)}")
 _REPLACE: Final = re.compile(r'replace "([^"]*)" with "([^"]*)"')
 _THEMES: Final = (
     ("#0f172a", "#1e3a8a", "#f8fafc", "#38bdf8"),
@@ -113,28 +114,30 @@ def _colors(scene: Mapping[str, Any]) -> list[str]:
 
 
 _WHICH: Final = (
-    r"(?:all|every|the last|the first)(?: (?:two|three|four|\d))?(?: the)?(?: scenes?)?|"
-    r"(?:scenes? )?\d{1,3}(?:(?:, | and |, and )\d{1,3}){0,20}|(?:it|this|everything)"
+    r"all(?: (?:the )?scenes)?|every scene|everything|"
+    r"the (?:last|first)(?: (?:two|three|four|\d))?(?: scenes?)?|"
+    r"(?:scenes? )?\d{1,3}(?:(?:, | and |, and )\d{1,3}){0,20}|it|this"
 )
-_LOOK: Final = r"faster|slower|shorter|longer|(?:[a-z]{3,12}|#[0-9a-f]{6})"
 _SLOTS: Final = {
     "scenes": _WHICH,
-    "look": _LOOK,
+    "look": rf"faster|slower|shorter|longer|{_COLOR.pattern}",
     "amount": r"\d{1,2}(?:\.\d)?",
-    "topic": r"[^.;\"]{2,120}",
+    "topic": f"{SLOTS['subject']}|{SLOTS['quote']}",
+    "place": r"at the (?:very )?(?:start|beginning|end)|(?:before|after) scene \d{1,3}",
 }
 FORMS: Final = (
     Form("scene.like", "make {scenes} like {example:number}", "make scenes 1 and 2 like 3", {
         **_SLOTS, "number": r"(?:scene )?\d{1,3}",
     }),
     Form("scene.look", "make {scenes} {look}", "make all scenes faster", _SLOTS),
-    Form("scene.colors", "use {example:number}'s colors[ in {scenes}]", "use scene 3's colors", {
+    Form("scene.colors", "use {example:number}'s colo[u]rs[ in {scenes}]", "use scene 3's colors", {
         **_SLOTS, "number": r"(?:scene )?\d{1,3}",
     }),
     Form("scene.text", "(change|replace) {quote} (with|to) {quote2:quote}[ in {scenes}]",
          'change "Hello" to "Hi" in scene 1', _SLOTS),
     Form("scene.length", "make {scenes} {amount} seconds[ long]", "make scene 2 4 seconds long", _SLOTS),
-    Form("scene.add", "add a scene about {topic}", "add a scene about our prices", _SLOTS),
+    Form("scene.add", "add a scene [{place} ]about {topic}[ {where:place}]",
+         "add a scene about our prices at the start", _SLOTS),
     Form("scene.delete", "(delete|remove) {scenes}", "delete scenes 3 and 4", _SLOTS),
     Form("scene.copy", "(duplicate|copy) {scenes}", "duplicate scene 1", _SLOTS),
     Form("scene.first", "(move|put) {scenes} first", "move scene 3 first", _SLOTS),
@@ -160,7 +163,7 @@ def answer(conversation: OfflineConversation) -> OfflineReply:
     text, project = conversation.turn.text, conversation.state
     requests = match(text, FORMS)
     if not requests or "submit_plan" not in conversation.tools:
-        return OfflineReply(decline(text), refused=True)
+        return OfflineReply(decline(text, forms=FORMS), refused=True)
     try:
         steps = [step for request in requests for step in _steps(request, project)]
     except _Unclear as reason:
@@ -192,8 +195,10 @@ def _report(result: Mapping[str, Any]) -> str:
 def _steps(request: FormMatch, project: str) -> list[dict[str, Any]]:
     ids = [scene for _, scene in _LINE.findall(project)]
     slots = request.slots
+    if request.form == "video.new" and ids:
+        raise _Unclear("this video has scenes already; “add a scene about our prices” adds one")
     if request.form in {"scene.add", "video.new"}:
-        return [*_new_scenes(request)]
+        return [*_new_scenes(request, ids)]
     scenes = _chosen(slots["scenes"], ids, project) if "scenes" in slots else ids
     if "example" in slots:
         [example] = _chosen(slots["example"], ids, project)
@@ -225,13 +230,24 @@ def _like_steps(form: str, changed: Sequence[str], example: str) -> list[dict[st
     return [look, {**edit, "like": [example]}]
 
 
-def _new_scenes(request: FormMatch) -> Iterator[dict[str, Any]]:
+def _new_scenes(request: FormMatch, ids: Sequence[str]) -> Iterator[dict[str, Any]]:
     topic = request.slots["topic"]
     if request.form == "scene.add":
-        yield {"tool": "addScene", "scenes": ["new-1"], "prompt": topic, "name": topic[:40]}
+        place = request.slots.get("place") or request.slots.get("where") or "at the end"
+        behind = _behind(place.casefold(), ids)
+        yield {"tool": "addScene", "scenes": ["new-1"], "prompt": topic, "name": topic[:40], **behind}
         return
     for number, part in enumerate(_PARTS, 1):
         yield {"tool": "addScene", "scenes": [f"new-{number}"], "prompt": f"{part}: {topic}", "name": part}
+
+
+def _behind(place: str, ids: Sequence[str]) -> dict[str, str]:
+    """Return the field of a step for a new scene's place; empty for the end."""
+    if not place.startswith("at "):
+        [scene] = _chosen(place.split(" ", 1)[1], ids, "")
+        at = ids.index(scene) - place.startswith("before")
+        return {"behind": ids[at] if at >= 0 else "start"}
+    return {} if place.endswith("end") else {"behind": "start"}
 
 
 _PARTS: Final = ("Opening", "What it is", "Why it is good", "Where to find it")
@@ -258,6 +274,8 @@ def _chosen(words: str, ids: Sequence[str], project: str) -> list[str]:
     if lowered.startswith("the "):
         count = re.search(r"two|three|four|\d", lowered)
         amount = int(value_of(count[0])) if count else 1
+        if not 0 < amount <= len(ids):
+            raise _Unclear(f"there are {len(ids)} scenes")
         return [*ids[-amount:]] if "last" in lowered else [*ids[:amount]]
     positions = [int(digits) for digits in re.findall(r"\d+", lowered)]
     if wrong := [position for position in positions if not 0 < position <= len(ids)]:

@@ -115,7 +115,7 @@ async def test_a_question_about_the_material_is_answered_from_its_facts(
 ) -> None:
     state = await chat.send("What does chlorophyll do?")
     chlorophyll = next(fact for fact in question["facts"] if fact["concept"] == "Chlorophyll")
-    assert state["messages"][-1].text == f"Chlorophyll: {chlorophyll['details']}"
+    assert state["messages"][-1].text == f"I only quote the facts. Chlorophyll: {chlorophyll['details']}"
 
 
 async def test_a_rejection_proposes_other_facts_and_keeps_the_earlier_ones(chat: LessonChat) -> None:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from callsheet.providers.offline import campaigns, lessons, video
 from callsheet.providers.offline.ads import edits as ads
 from callsheet.providers.offline.ads import first_draft
-from callsheet.providers.offline.grammar import Form
+from callsheet.providers.offline.grammar import NEGATIONS, SLOTS, Form
 from callsheet.providers.offline.pages import edits as pages
 
 FILE = Path(__file__).parents[2] / "docs" / "offline.md"
@@ -34,16 +34,40 @@ It understands the forms below and nothing else. A message is one request, or se
 letters matter in names only. If any part of a message matches no form, the whole message is
 declined in one sentence and changes nothing.
 
-In a pattern, `[words]` may be left out, `(one|other)` is a choice, and `{slot}` stands for words
-such as those of the example. This page is generated from the grammar; a test compares the two and
-tries every example.
+A refusal names the part that was not understood and the nearest request that is known.
+
+In a pattern, `[words]` may be left out, `(one|other)` is a choice, and `{slot}` stands for the words
+listed below the forms. Outside quotation marks and names no slot takes a word that denies, excludes or
+restricts:
+NEGATIONS.
+
+This page is generated from the grammar; a test compares the two and tries every example.
 """
+SHAPES = {
+    "quote": "a text in quotation marks",
+    "number": "a number in digits, or `one` to `twelve`",
+    "amount": "a number in digits",
+    "age": "a number in digits, or `one` to `nineteen`",
+    "client": "a name of up to six words in capitals",
+    "brief": "sentences that begin with the client's name",
+    "colour": "a name of a colour in CSS, such as `light blue`, or `#1e3a8a`",
+    "look": "`faster`, `slower`, `shorter`, `longer`, a name of a colour in CSS, or `#1e3a8a`",
+    "target": "an element of the page, named as above; a name that the page does not have changes nothing",
+    "theme": "the name of a theme; another name changes nothing",
+    "address": "an address on the web; in a page also `/shop`, `#prices`, `mailto:…`, or a quoted text",
+    "names": "up to four things of one or two words each, without function words such as `more` or `in`",
+    "question": "words; the answer is a quote of the fact that has the name in the question, or none",
+    "topic": "words, none of which denies, excludes or restricts",
+}
+"""Description of each slot that is no closed list."""
 _BRIEF = """\
 `callsheet run ad_creation "30 seconds for Miel, a bakery in Lyon"` makes a first draft: two voices,
 music and sound effects. The client's name begins with a capital letter, and more sentences may
-follow it. The script has the client's own sentences and stock phrases. A brief in another language
-gets stock phrases of that language where `providers/offline/ads/data.toml` has some, and the reply
-says so."""
+follow it. The script has the client's own sentences, with offers, contacts and legal lines, and stock
+phrases. A brief in another language gets stock phrases of that language where
+`providers/offline/ads/data.toml` has some, and the reply says so. Of directions the model follows the
+length, the language, a mood of the music, and "no music" or "no sound effects"; the reply lists the
+sentences that it did not speak."""
 _LESSON = """\
 A message can also be lesson material of at least three sentences, with requests about the student
 or the length before or after it. The model proposes facts, which are quotations of the material. A
@@ -77,8 +101,62 @@ SECTIONS = (
 
 def document() -> str:
     """Return the whole document."""
-    sections = [f"## {each.title}\n\n{each.text}\n\n{_table(each.forms)}\n" for each in SECTIONS]
-    return "\n".join([_INTRODUCTION, *sections])
+    introduction = _INTRODUCTION.replace("NEGATIONS", f"`{NEGATIONS.replace('|', '`, `')}`")
+    sections = [
+        f"## {each.title}\n\n{each.text}\n\n{_table(each.forms)}\n\n{_slots(each.forms)}\n"
+        for each in SECTIONS
+    ]
+    return "\n".join([introduction, *sections])
+
+
+def words_of(slot: str, expression: str) -> str:
+    """Return the words of a slot as a pattern of this page; raise `ValueError` if it is no closed list."""
+    for part, text in _PARTS.items():
+        expression = expression.replace(part, text)
+    simpler = ""
+    while simpler != expression:
+        simpler, expression = expression, _GROUP.sub(_bracket, expression)
+    expression = re.sub(r"([\w ])\?", r"[\1]", expression).replace("‹", "(").replace("›", ")")
+    if not re.fullmatch(r"[\w ,'’#/|()\[\]{}…-]*", expression) or re.search(r"\{\d|\[\^", expression):
+        message = (
+            f"the words of the slot {slot!r} are neither a closed list nor described in SHAPES: {expression}"
+        )
+        raise ValueError(message)
+    return expression
+
+
+_PARTS = {
+    SLOTS["quote"]: "{quote}",
+    r"(?-i:[A-ZÀ-Þ][\w’-]{1,40})": "{place}",
+    r"\d{1,2}": "{number}",
+    r"\d{1,3}": "{number}",
+    r"\d": "{number}",
+    "(?:(?:, | and |, and ){number}){0,20}": "[(, | and |, and ){number} …]",
+}
+_GROUP = re.compile(r"\(\?:([^()]*)\)(\??)")
+
+
+def _bracket(group: re.Match[str]) -> str:
+    return f"[{group[1]}]" if group[2] else f"‹{group[1]}›"
+
+
+def _slots(forms: tuple[Form, ...]) -> str:
+    """Return a list of the slots in the patterns of forms, each with its words."""
+    named = {slot: form for form in forms for slot in re.findall(r"\{(?:\w+:)?(\w+)\}", form.pattern)}
+    lines = [f"- `{{{slot}}}`: {_words(slot, form)}" for slot, form in named.items()]
+    return "\n".join(lines)
+
+
+def _words(slot: str, form: Form) -> str:
+    expression = {**SLOTS, **form.slots}[slot]
+    if slot == "quote":
+        return SHAPES[slot]
+    try:
+        return f"`{words_of(slot, expression)}`"
+    except ValueError:
+        if slot not in SHAPES:
+            raise
+        return SHAPES[slot]
 
 
 def _table(forms: tuple[Form, ...]) -> str:

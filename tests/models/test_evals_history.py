@@ -6,8 +6,8 @@ import pytest
 
 from callsheet.state.errors import Invalid
 from callsheet.storage import Storage
-from evals.endpoints import EvalModel, model_plan
-from evals.running import run
+from evals.endpoints import EvalModel, model_plan, recorded_plan
+from evals.running import run, stage
 from evals.session import Models
 from evals.tasks import Task, TaskMessage, read
 from evals.workflows import KITS
@@ -22,7 +22,7 @@ def task_of(workflow: str, name: str) -> Task:
 
 
 def test_conversations_from_use_cover_workflows_languages_and_edits() -> None:
-    assert len(USE) >= 12
+    assert len(USE) >= 72
     assert {task.workflow for task in USE} == KITS.keys()
     assert all(3 <= len(task.requests) <= 8 for task in USE)
     assert all(any("calls" in answer for answer in task.history) for task in USE), "real calls in the history"
@@ -34,7 +34,31 @@ def test_conversations_from_use_cover_workflows_languages_and_edits() -> None:
         for one in task.requests
         if "reply_language" in one.expect
     }
-    assert {"thai", "indonesian", "chinese", "polish", "spanish", "german", "portuguese"} <= languages
+    assert {
+        "thai",
+        "indonesian",
+        "chinese",
+        "polish",
+        "spanish",
+        "german",
+        "portuguese",
+        "french",
+    } <= languages
+    english = [task for task in USE if "reply_language" not in task.requests[-1].expect]
+    assert 0.4 <= len(english) / len(USE) <= 0.6, "about half of them are English"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workflow", ["ad_creation", "fact_narration", "page_builder", "scene_edit"])
+async def test_a_model_that_only_says_that_it_is_done_fails_each_conversation(
+    valkey_url: str, workflow: str
+) -> None:
+    tasks = [task for task in USE if task.workflow == workflow]
+    async with stage(valkey_url) as opened:
+        with recorded_plan(tasks, {task.key: [{"text": "Done."}] for task in tasks}) as plan:
+            scores = await run(plan, opened)
+    assert len(scores) == len(tasks)
+    assert [score.id for score in scores if not score.failures] == []
 
 
 async def test_the_evaluated_model_reads_real_calls_that_another_endpoint_gave(

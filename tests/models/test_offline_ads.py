@@ -110,6 +110,84 @@ async def test_obligatory_sentences_are_in_the_script_and_directions_are_not(
     assert {voice.language for voice in cast if voice} == {language}
 
 
+@pytest.mark.parametrize(
+    ("brief", "offer"),
+    [
+        ("Miel, a bakery in Lyon. Croissants for one euro all week.", "Croissants for one euro all week."),
+        ("Rosa's Salon is in Leeds. Mention the code ROSA10 for 10% off.", "The code ROSA10 for 10% off."),
+        ("Greenfield Vets is in Bristol. New customers get a free check-up.", "get a free check-up."),
+        ("Tide Surf School is in Newquay. Two lessons for the price of one.", "for the price of one."),
+        (
+            "Oak Gym is in Derby. Join now and pay nothing until May. Energetic music.",
+            "pay nothing until May.",
+        ),
+        ("Lumen Dental is in Cork. Everyone who wants a smile saves 50 euros.", "saves 50 euros."),
+        ("Bean There is in Hull. From Monday, a second coffee costs 99p.", "a second coffee costs 99p."),
+        ("Solo Optics is in Lille. Include our offer: second pair free.", "Second pair free."),
+        ("Green Leaf is in Porto. Delivery is free. Not available on Sundays.", "Not available on Sundays."),
+        ("Nova Kids sells toys. Toys from 5 euros. Add a laugh.", "Nova Kids sells toys."),
+        ("Brew Lab in Porto roasts coffee. Students pay 20 percent less.", "Students pay 20 percent less."),
+    ],
+)
+async def test_the_offer_of_a_brief_is_in_the_script(say, opened, brief, offer):
+    await say(brief)
+    assert offer in " ".join((await current_ad(opened))["text"])
+
+
+@pytest.mark.parametrize(
+    ("request_of_brief", "absent", "words"),
+    [
+        ("No music please.", {"music"}, "without music."),
+        ("We don't want any music, just voices.", {"music", "sfx"}, "without music and sound effects."),
+        ("Energetic, but no sound effects.", {"sfx"}, "without sound effects."),
+        ("Music: none.", {"music"}, "without music."),
+        ("Female voice please.", set(), "not done unless"),
+        ("No sales talk, gentle music.", set(), "not done unless"),
+    ],
+)
+async def test_a_brief_can_refuse_music_and_effects_and_other_directions_are_reported(
+    say, request_of_brief, absent, words
+):
+    reply, drafts = await say(f"Miel, a bakery in Lyon. {request_of_brief}")
+    assert set(drafts) == {"voices", "music", "sfx"} - absent
+    assert words in reply
+    assert f"“{request_of_brief}”" in reply
+    assert reply.endswith("Should I make the music calmer?") == ("music" not in absent)
+
+
+@pytest.mark.parametrize(
+    ("brief", "absent"),
+    [
+        ("Tide Surf School gives lessons in Newquay. Nothing aggressive.", "electronic rock"),
+        ("Puddle Nursery looks after children in Hull. Nothing childish, please.", "glockenspiel"),
+    ],
+)
+async def test_a_mood_that_a_brief_excludes_does_not_choose_the_music(say, opened, brief, absent):
+    await say(brief)
+    assert absent not in (await current_ad(opened))["music"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Harbour Bikes is not what I want, delete it.",
+        "Harbour Bikes needs a cheaper plan, what do you suggest?",
+        "Don't make an ad for Miel.",
+        "Stop the ad for Miel",
+    ],
+)
+async def test_a_question_or_complaint_is_no_brief(say, text):
+    reply, drafts = await say(text)
+    assert drafts == {}
+    assert "made nothing" in reply or "changed nothing" in reply
+
+
+async def test_a_question_about_the_offer_is_not_in_the_script(say, opened):
+    reply, _ = await say("Zen Spa offers massages in Ghent. Is a discount possible?")
+    assert "discount" not in " ".join((await current_ad(opened))["text"])
+    assert "“Is a discount possible?”" in reply
+
+
 @pytest.mark.parametrize("form", BRIEFS, ids=lambda form: form.name)
 async def test_the_example_of_each_brief_becomes_a_first_draft(say, form):
     _, drafts = await say(form.example)

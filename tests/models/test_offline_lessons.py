@@ -110,6 +110,33 @@ def test_material_between_requests_reaches_the_tool(name, message):
 
 
 @pytest.mark.parametrize(
+    "lead",
+    [
+        *("Here is the text:", "Here's my text:", "Please use this article:", "The text:\n"),
+        *("Here is the text for tomorrow's lesson:", "Here is the text\n\n", "My text for the class below:"),
+    ],
+)
+def test_words_that_announce_the_material_are_no_part_of_it(lead):
+    """B42."""
+    [(_, args)] = calls_for(HumanMessage(f"{lead} {TEXT}"))
+    assert args == {"content": TEXT}
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Make a quiz from this text: {}",
+        "{} Write a song for my class too.",
+        "Turn this into three slides: {}",
+    ],
+)
+def test_a_refusal_names_a_request_around_the_material_that_no_form_has(message):
+    reply = reply_to(HumanMessage(message.format(TEXT)))
+    assert reply.tool_calls == []
+    assert message.format("").split(":")[0].strip() in reply.text
+
+
+@pytest.mark.parametrize(
     ("message", "call"),
     [
         ("more facts about the roots", (FACTS, {"content": "", "guidance": "the roots"})),
@@ -138,7 +165,7 @@ def test_a_question_is_answered_only_from_the_facts():
     """B54."""
     assert (
         reply_to(*EARLIER_TURN, HumanMessage("What does chlorophyll do?")).text
-        == "Chlorophyll: Chlorophyll is a pigment."
+        == "I only quote the facts. Chlorophyll: Chlorophyll is a pigment."
     )
     assert "say nothing about that" in reply_to(*EARLIER_TURN, HumanMessage("Why is the sky blue?")).text
     assert "Paste lesson material" in reply_to(HumanMessage("Why is the sky blue?")).text

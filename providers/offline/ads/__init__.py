@@ -32,7 +32,7 @@ def answer(conversation: OfflineConversation) -> OfflineReply:
     elif forms == ["urgent"]:
         requests = match(URGENT, FORMS)
     elif not requests or (len(requests) > 1 and not _SINGLE.isdisjoint(forms)):
-        return OfflineReply(decline(text), refused=True)
+        return OfflineReply(decline(text, forms=FORMS), refused=True)
     try:
         return _edit(conversation, requests)
     except Unable as reason:

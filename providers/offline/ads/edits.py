@@ -21,19 +21,17 @@ _ACCENTS: Final = "American|British|Australian|Irish|Indian|Canadian|South Afric
 _STYLES: Final = ("energetic", "cheerful", "friendly", "warm", "calm", "serious", "confident")
 _SOUNDS: Final = (
     "whoosh|chime|(?:bicycle |door )?bell|gong|pop|applause|laughter|footsteps|rain|thunder|wind|waves|"
-    "birdsong|heartbeat|countdown(?: 5,4,3,2,1)?|drum roll|whistle|siren|car horn|engine|click|splash"
+    "birdsong|heartbeat|countdown(?: 5,4,3,2,1)?|drum roll|whistle|siren|(?:car )?horn|engine|click|splash"
 )
 _NTH: Final = rf"(?:the )?(?:{SLOTS['ordinal']}) (?:voice|track|line)|(?:voice|track|line) \d{{1,2}}"
 _TRAIT: Final = rf"(?:{'|'.join(_GENDERS)}|{_ACCENTS}|{_DEGREE}(?:more )?(?:{'|'.join(_STYLES)}))"
-_NO_REQUEST: Final = r"(?!and |then |but |or |not |at |after )[\w'-]+"
 _SLOTS: Final = {
     "track": _NTH,
     "tracks": rf"{_NTH}|(?:the |both |all )voices",
     "kind": rf"(?:(?:another|a different|an?) )?{_TRAIT}(?: {_TRAIT})?|another|a different",
     "pace": rf"{_DEGREE}(?:slower|faster)",
     "wish": rf"{_DEGREE}(?:{_WISHES})",
-    "sound": rf"(?:(?:short|soft|loud|distant) )?(?:{_SOUNDS})"
-    rf"|sound of {_NO_REQUEST}(?: {_NO_REQUEST}){{0,4}}",
+    "sound": rf"(?:(?:the )?sound of (?:(?:a|an|the) )?)?(?:(?:short|soft|loud|distant) )?(?:{_SOUNDS})",
     "place": "at the (?:very )?(?:start|beginning|end)",
     "agreed": "yes|ok|okay|sure|go ahead|do it",
 }

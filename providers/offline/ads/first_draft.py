@@ -12,8 +12,9 @@ from typing import Any, Final, NamedTuple
 
 from callsheet.providers.offline.ads.ad import problems, report, write_calls
 from callsheet.providers.offline.conversation import OfflineConversation, OfflineReply, PastTurn, PlannedCall
-from callsheet.providers.offline.grammar import Form
+from callsheet.providers.offline.grammar import Form, has_negation
 from callsheet.state.ads.ad import effect_list, track_list
+from callsheet.state.ads.mandatory import mandatory_lines
 from callsheet.state.ads.timeline import build_timeline
 from callsheet.state.languages import LANGUAGES, detect
 from callsheet.state.sentences import split_sentences
@@ -21,7 +22,7 @@ from callsheet.state.sentences import split_sentences
 DATA: Final = tomllib.loads((files(__package__) / "data.toml").read_text(encoding="utf-8"))
 """Words that classify sentences, music and sounds by words of the brief, and stock phrases by language."""
 _AD: Final = "(?:audio |radio )?(?:ad|spot|commercial)"
-_SECONDS: Final = r"(?:\d{1,3}|ten|fifteen|twenty|thirty|sixty)[ -]?(?:s|secs?|seconds?)"
+_SECONDS: Final = r"(?:\d{1,3}|ten|fifteen|twenty|thirty|sixty)(?: |-)?(?:s|secs?|seconds?)"
 _SLOTS: Final = {
     "ad": rf"{_AD}|{_SECONDS}(?: {_AD})?",
     "brief": r"(?-i:[A-Z0-9À-ÞČĎŁŚŠŘŻŽ])[\s\S]*",
@@ -46,13 +47,38 @@ _MESSAGE: Final = re.compile(
 """Text of `callsheet.state.ads.brief.message`."""
 _THAI_END: Final = re.compile(r"(?<!\d)\s+(?!\d)")
 """Thai ends a sentence with a blank; a blank beside a number ends none."""
+_MAY_END: Final = re.compile(r"(?<=\bMay\.)\s+(?=[A-Z])")
+"""End of a sentence after the month, which is no abbreviation."""
 _CLAUSE_END: Final = re.compile(r"[,.:;!?–-](?=\s|$)|\s–|\n")
-_VERB: Final = re.compile(r"is|are|es|é|ist|est|jest|je|este|adalah|là|[a-z]{1,40}s|[^\w]")
+_VERB: Final = re.compile(r"is|are|with|without|es|é|ist|est|jest|je|este|adalah|là|[a-z]{1,40}s|[^\w]")
 """Word after a name of one word; other sentences begin with a capital, too."""
 _CONTACT: Final = re.compile(
     r"(?:\+|\b)\d[\d ()/-]{5,40}\d|\b[\w-]{1,60}(?:\.[\w-]{1,60}){0,4}\.[a-z]{2,}\b|"
     r"\d{1,9} (?:[A-Z]\w{1,40} ){1,6}(?:St|Street|Rd|Road|Ave|Avenue|Lane|Square|Quay|Way)\b"
 )
+_NO: Final = (
+    r"\b(?:no|without|skip|omit|avoid|leave out|(?:do not|don.t|never) "
+    r"(?:use|add|want|need|include|have|play))"
+    r"(?:,| any| the| a| background| music| jingles?| sound| effects?| and| or| nor)*"
+)
+_REFUSALS: Final = {
+    "music": re.compile(
+        rf"{_NO} music\b|\bmusic: (?:no|none)\b|\b(?:only|just) (?:the )?voices?\b|\bvoices? only\b",
+        re.IGNORECASE,
+    ),
+    "sound effects": re.compile(
+        rf"{_NO} (?:sound effects?|effects|sounds|sfx)\b|\b(?:effects|sfx): (?:no|none)\b|"
+        r"\b(?:only|just) (?:the )?voices?\b|\bvoices? only\b",
+        re.IGNORECASE,
+    ),
+}
+"""Parts of an ad that a brief may refuse."""
+_NO_BRIEF: Final = re.compile(
+    r"^[^.!?\n]{0,200}\?|^[^,.:;!?\n]{1,60}(?: not|n['’]t| never| no longer)\b|"
+    r"^[^.!?\n]{0,200}\b(?:delete|cancel|undo|forget)\b",
+    re.IGNORECASE,
+)
+"""A first sentence that is a question, denies something of the client or takes something back."""
 _BY_CLIENT: Final = re.compile(r"(?:We|Our|Your)(?: \S+){3}")
 _MAX_CHARS: Final = 400
 """Longer sentences are not spoken."""
@@ -60,6 +86,15 @@ _NO_NAME: Final = (
     "I am the offline demo model and found no client's name, so I made nothing: begin the brief with the "
     "name in capitals, as in “30 seconds for Miel, a bakery in Lyon”."
 )
+_DIRECTIONS: Final = (
+    "Not spoken, and not done unless it is about length, language, the music's mood, no music or no effects:"
+)
+_ASKS: Final = re.compile(
+    r"(?:is|are|can|could|would|should|do|does|may|will|what|how|which)\b[^.!]*\?$", re.IGNORECASE
+)
+"""A question to the model rather than to listeners."""
+_MIN_OTHERS: Final = 2
+"""Words beside the name that may be too few for a sentence."""
 _MIN_EFFECTS_S: Final = 10.0
 """Shorter spots have no effects."""
 EFFECT_S: Final = 1.5
@@ -95,7 +130,7 @@ class DraftBasis:
 def read_brief(conversation: OfflineConversation) -> DraftBasis | None:
     """Return the brief in the newest message, or None.
 
-    A free message is a brief only until the conversation has made a version.
+    A free message is a brief only until the conversation has made a version, and no question or complaint.
     """
     text = conversation.turn.text
     spot = re.search(r"^Spot: ([\d.]+) s,", conversation.state, re.MULTILINE)
@@ -106,13 +141,15 @@ def read_brief(conversation: OfflineConversation) -> DraftBasis | None:
     has_versions = any(call.version for turn in conversation.turns[:-1] for call in turn.calls)
     if has_versions or "Previous conversation summary:" in conversation.system:
         return None
+    if _NO_BRIEF.search(_without_request(text)):
+        return None
     named = (each.name for each in LANGUAGES if re.search(rf"\bin {each.name}\b", text, re.IGNORECASE))
     return DraftBasis(_without_request(text), next(named, None) or detect(text) or "english", spot_s)
 
 
 def sentences(text: str, language: str) -> list[str]:
     """Return the sentences of a text, as written."""
-    parts = split_sentences(text, language)
+    parts = [piece for part in split_sentences(text, language) for piece in _MAY_END.split(part)]
     if language == "thai":
         parts = [phrase for part in parts for phrase in _THAI_END.split(part)]
     return [part.strip() for part in parts if part.strip()]
@@ -122,17 +159,26 @@ def rank(sentence: str) -> int:
     """Return 0 for a legal line, phone number or address, 3 for an offer or opening time, else `STORY`."""
     if _has("legal", sentence) or _CONTACT.search(sentence):
         return 0
-    return 3 if _has("offers", sentence) else STORY
+    return 3 if _has("offers", sentence) or mandatory_lines(sentence) else STORY
 
 
-def is_copy(sentence: str, brief: DraftBasis) -> bool:
-    """Return true if a sentence is meant to be spoken, false if it may be a direction for the ad."""
-    if len(sentence) > _MAX_CHARS or _has("directions", sentence):
-        return False
-    long = len(sentence.split()) > len(brief.name.split()) + 2 or brief.language == "chinese"
+def speech(sentence: str, brief: DraftBasis) -> str:
+    """Return the words of a sentence that are meant to be spoken; empty if it may be a direction for the ad.
+
+    "Mention the code BEE10" is an order to speak the code.
+    """
+    order = re.match(DATA["orders"], sentence, re.IGNORECASE)
+    if order and not _has("manner", content := sentence[order.end() :]) and rank(content) < STORY:
+        sentence = content[:1].upper() + content[1:]
+    if len(sentence) > _MAX_CHARS or _has("directions", sentence) or _ASKS.match(sentence):
+        return ""
+    has_offer = rank(sentence) < STORY
+    others = sentence.removeprefix(brief.name).lstrip(" :,–-").split()
+    long = len(others) > _MIN_OTHERS or brief.language == "chinese"
+    long |= len(others) == _MIN_OTHERS and bool(_VERB.fullmatch(others[0]))
     by_client = brief.language == "english" and bool(_BY_CLIENT.match(sentence))
-    for_listeners = (long and sentence.startswith(brief.name)) or by_client or rank(sentence) < STORY
-    return for_listeners and detect(sentence) in {None, brief.language}
+    story = not _has("wishes", sentence) and ((long and sentence.startswith(brief.name)) or by_client)
+    return sentence if (has_offer or story) and detect(sentence) in {None, brief.language} else ""
 
 
 def _without_request(text: str) -> str:
@@ -178,7 +224,8 @@ def draft(conversation: OfflineConversation, brief: DraftBasis) -> OfflineReply:
 
 def script(brief: DraftBasis) -> tuple[list[str], list[str]]:
     """Return the text of each voice, obligatory sentences first, and the sentences without room."""
-    copy = [each for each in sentences(brief.client, brief.language) if is_copy(each, brief)]
+    texts = (speech(each, brief) for each in sentences(brief.client, brief.language))
+    copy = [text for text in texts if text]
     phrases = DATA.get(brief.language, {"openings": ["{brand}."], "closings": ["{brand}."]})
     solemn = _row(brief, "moods") == DATA["moods"][0][1:]
     pick = 0 if solemn else zlib.crc32(brief.name.encode())
@@ -214,12 +261,27 @@ def _punctuate(sentence: str) -> str:
 
 
 def _row(brief: DraftBasis, table: str) -> list[str]:
-    """Return the first row of a table with words that occur in the brief; the last row always matches."""
-    return next(row[1:] for row in DATA[table] if re.search(rf"\b(?:{row[0]})\b", brief.client.casefold()))
+    """Return the first row of a table with words that occur in the brief; the last row always matches.
+
+    "Nothing aggressive" asks for other music, so a row with words of a clause with a negation does not match.
+    """
+    clauses = re.split(r"[.,;!?\n]|\bbut\b", brief.client.casefold())
+    wanted, unwanted = (
+        ". ".join(clause for clause in clauses if has_negation(clause) == denied) for denied in (False, True)
+    )
+    rows: list[list[str]] = DATA[table]
+    patterns = ((re.compile(rf"\b(?:{row[0]})\b"), row) for row in rows if row[0])
+    matching = (row for words, row in patterns if words.search(wanted) and not words.search(unwanted))
+    return next(matching, rows[-1])[1:]
+
+
+def _refuses(brief: DraftBasis, part: str) -> bool:
+    return bool(_REFUSALS[part].search(brief.client))
 
 
 def _effects(brief: DraftBasis) -> list[dict[str, Any]]:
-    sounds = _row(brief, "trades") if brief.spot_s >= _MIN_EFFECTS_S else []
+    wanted = brief.spot_s >= _MIN_EFFECTS_S and not _refuses(brief, "sound effects")
+    sounds = _row(brief, "trades") if wanted else []
     return [
         {"description": sound, "placement": {"type": place}, "duration": EFFECT_S}
         for sound, place in zip(sounds, ("start", "end"), strict=False)
@@ -228,9 +290,10 @@ def _effects(brief: DraftBasis) -> list[dict[str, Any]]:
 
 def _plan(brief: DraftBasis) -> str:
     sounds = " and ".join(effect["description"] for effect in _effects(brief)) or "none"
+    music = "none" if _refuses(brief, "music") else _row(brief, "moods")[0]
     return (
         f"My plan: {brief.spot_s:g} seconds for {brief.name} in two voices, with the client's own sentences "
-        f"and stock phrases. Music: {_row(brief, 'moods')[0]}. Sounds: {sounds}. First I look for voices."
+        f"and stock phrases. Music: {music}. Sounds: {sounds}. First I look for voices."
     )
 
 
@@ -238,11 +301,12 @@ def _drafts(brief: DraftBasis, voices: Sequence[str]) -> list[PlannedCall]:
     texts, _ = script(brief)
     tracks = [{"voiceId": voices[at % len(voices)], "text": text} for at, text in enumerate(texts)]
     prompt = f"{_row(brief, 'moods')[0]}, instrumental, room for a voice-over"
-    return [
-        PlannedCall("create_voice_draft", {"tracks": tracks}),
-        PlannedCall("create_music_draft", {"prompt": prompt}),
-        PlannedCall("create_sfx_draft", {"prompts": _effects(brief)}),
-    ]
+    calls = {
+        "voices": PlannedCall("create_voice_draft", {"tracks": tracks}),
+        "music": PlannedCall("create_music_draft", {"prompt": prompt}),
+        "sound effects": PlannedCall("create_sfx_draft", {"prompts": _effects(brief)}),
+    }
+    return [call for part, call in calls.items() if part not in _REFUSALS or not _refuses(brief, part)]
 
 
 def _report(brief: DraftBasis, turn: PastTurn) -> str:
@@ -252,10 +316,13 @@ def _report(brief: DraftBasis, turn: PastTurn) -> str:
         return "\n".join(lines)
     if brief.language != "english":
         lines.append("These are stock phrases of the offline demo; a language model would write it properly.")
-    others = [each for each in sentences(brief.client, brief.language) if not is_copy(each, brief)]
+    refused = [part for part in _REFUSALS if _refuses(brief, part)]
+    lines += [f"As the brief asks, the ad is without {' and '.join(refused)}."] if refused else []
+    others = [each for each in sentences(brief.client, brief.language) if not speech(each, brief)]
     directions = [each for each in others if each.strip(" .!") != brief.name]
     left_out = script(brief)[1]
-    for reason, texts in (("No room for", left_out), ("Not spoken, as it may be a direction:", directions)):
+    for reason, texts in (("No room for", left_out), (_DIRECTIONS, directions)):
         if texts:
             lines.append(f"{reason} {', '.join(f'“{text}”' for text in texts)}"[:_MAX_QUOTED_CHARS])
-    return "\n".join(lines if problems(turn) else [*lines, "Should I make the music calmer?"])
+    suggests = not problems(turn) and "music" not in refused
+    return "\n".join([*lines, "Should I make the music calmer?"] if suggests else lines)

@@ -84,7 +84,7 @@ def answer(conversation: OfflineConversation) -> OfflineReply:
         request = _search(text, conversation.turns[:-1])
         if isinstance(request, str) or "search" not in conversation.tools:
             advice = request if isinstance(request, str) else ""
-            return OfflineReply(decline(text, advice), refused=True)
+            return OfflineReply(decline(text, advice, FORMS), refused=True)
         return OfflineReply("", (PlannedCall("search", request),))
     if "error" in results[-1]:
         return OfflineReply(f"I could not search: {results[-1]['error']}.")

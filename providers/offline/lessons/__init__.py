@@ -7,15 +7,17 @@ from typing import Any, Final
 
 from callsheet.providers.offline.conversation import OfflineConversation, OfflineReply, PastCall, PlannedCall
 from callsheet.providers.offline.grammar import MAX_CHARS, Form, FormMatch, decline, match, number
-from callsheet.providers.offline.lessons.facts import sheet, spans, stems
+from callsheet.providers.offline.lessons.facts import ENGLISH, sheet, spans, stems
 from callsheet.providers.offline.lessons.script import script
 from callsheet.state.figures import TEENS, TO_TWELVE
 from callsheet.state.lessons.narration import DEFAULT_S, KINDS, clamp_length
 from callsheet.state.lessons.outline import CHOICE_PENDING, STORED
 
 _WHO: Final = "(my student|my pupil|my son|my daughter|our class|she|he)"
-_WORD: Final = r"(?!(?:and|but|not|who|then|find|make|write|give|use|is|she|he|they)\b)[\w'’-]{1,30}"
-_NAME: Final = rf"{_WORD}(?: {_WORD}){{0,2}}"
+_WORD: Final = (
+    rf"(?!(?:{'|'.join(ENGLISH['stop_words'].split())}|{ENGLISH['dislikes']})\b)[a-zà-ÿ][\w'’-]{{1,30}}"
+)
+_NAME: Final = rf"(?:the )?{_WORD}(?: {_WORD})?"
 _SLOTS: Final = {
     "age": rf"\d{{1,2}}|{'|'.join((*TEENS, *TO_TWELVE))}",
     "names": rf"{_NAME}(?:(?:, and |, | and ){_NAME}){{0,3}}",
@@ -66,6 +68,23 @@ _WITH_FILE: Final = {*(form.name for form in _AROUND_MATERIAL), "help", "narrati
 _CHAT: Final = re.compile(
     r"\b(?:please|(?:can|could) you|my (?:student|class)|narration|thanks)\b", re.IGNORECASE
 )
+_TEXT: Final = r"(?:text|lesson|material|article|passage|chapter|notes)"
+_ANNOUNCED: Final = re.compile(
+    r"(?:please )?(?:(?:here(?: is|['’]s)|use|take|read|below is) )?(?:the|my|our|another|this|an?) "
+    rf"(?:following )?{_TEXT}(?: for (?:the|my|our|this|today['’]s|tomorrow['’]s) (?:lesson|class))?"
+    r"(?: below)?:\s+(?=\S)",
+    re.IGNORECASE,
+)
+"""Words before material, in its first line."""
+_ORDER: Final = re.compile(
+    r"(?:please |(?:can|could|would) you |i (?:want|need) |i['’]d like )?"
+    r"(?:make|write|find|create|give|explain|teach|turn|summari[sz]e|tell|help|draw|add|show|translate|use)\b"
+    r"[^.!?]{0,200}\b(?:lesson|text|narration|script|facts?|quiz|student|class|slides|summary|questions|worksheet|"
+    r"pictures?|song|video|words|story|language)\b"
+    rf"|(?:here|use|read|take|please|below|this is|i)\b[^.:!?\n]{{0,100}}\b{_TEXT}\b[^.:!?\n]{{0,60}}:",
+    re.IGNORECASE,
+)
+"""A request before or after material, which is none of it."""
 _LENGTH: Final = re.compile(r"^Narration v\d++[^:\n]*+: (\d+) s,", re.MULTILINE)
 """Length of the newest narration in the state block."""
 _MIN_CHARS, _MIN_SENTENCES, _MIN_LETTERS = 120, 3, 60
@@ -85,11 +104,19 @@ def answer(conversation: OfflineConversation) -> OfflineReply:
         return _call("NarrationScript", script(json.loads(turn.text)))
     if results := [_report(call) for call in turn.calls if call.result is not None]:
         return OfflineReply("\n\n".join(results))
+    return _start(conversation)
+
+
+def _start(conversation: OfflineConversation) -> OfflineReply:
+    """Return the calls or the text for a message without results yet."""
+    turn = conversation.turn
     requests, material = _read(turn.text)
     if not requests and not material:
-        return OfflineReply(
-            decline(turn.text, _HOW_TO_CHOOSE if CHOICE_PENDING in conversation.state else ""), refused=True
-        )
+        advice = _HOW_TO_CHOOSE if CHOICE_PENDING in conversation.state else ""
+        orders = " ".join(_orders(turn.text)) or turn.text
+        return OfflineReply(decline(orders, advice, FORMS), refused=True)
+    if sum("age" in request.slots for request in requests) > 1:
+        return OfflineReply("I know one student in a conversation, so I changed nothing.", refused=True)
     forms = {request.form for request in requests}
     if material or ("source.file" in forms and forms <= _WITH_FILE):
         steps = _read_material(requests, material)
@@ -117,7 +144,16 @@ def _read(text: str) -> tuple[list[FormMatch], str]:
         return [request for each in by_sentence for request in each], ""
     around, material = _read_around(text)
     announced = any(request.form == "source.text" for request in around)
-    return (around, material) if announced or _is_material(material) else ([], "")
+    is_material = (announced or _is_material(material)) and not _orders(text)
+    return (around, material) if is_material else ([], "")
+
+
+def _orders(text: str) -> list[str]:
+    """Return the requests before and after the material of a message that no form has."""
+    _, material = _read_around(text)
+    pieces = spans(material)
+    ends = {material[slice(*piece)] for piece in (pieces[:1] + pieces[-1:]) * (len(pieces) > 1)}
+    return [sentence for sentence in ends if _ORDER.match(sentence)]
 
 
 def _read_around(text: str) -> tuple[list[FormMatch], str]:
@@ -128,6 +164,9 @@ def _read_around(text: str) -> tuple[list[FormMatch], str]:
         while pieces and (requests := match(text[slice(*pieces[at])], _AROUND_MATERIAL)):
             around += requests
             del pieces[at]
+    if pieces and (announced := _ANNOUNCED.match(text, *pieces[0])):
+        around.append(FormMatch("source.text", {}))
+        pieces[0] = (announced.end(), pieces[0][1])
     return around, text[pieces[0][0] : pieces[-1][1]] if pieces else ""
 
 
@@ -208,7 +247,7 @@ def _explain(question: str, facts: Sequence[Mapping[str, Any]]) -> str:
     words = set(stems(question))
     for fact in facts:
         if (name := set(stems(fact["concept"]))) and name <= words:
-            return f"{fact['concept']}: {fact['details']}"
+            return f"I only quote the facts. {fact['concept']}: {fact['details']}"
     return "The facts say nothing about that, and I know nothing else."
 
 

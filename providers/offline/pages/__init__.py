@@ -35,7 +35,7 @@ def answer(conversation: OfflineConversation) -> OfflineReply:
     if [request.form for request in requests] == ["help"]:
         return OfflineReply("You can say, for example: " + "; ".join(form.example for form in FORMS) + ".")
     if not requests or any(request.form == "help" for request in requests):
-        return OfflineReply(decline(text), refused=True)
+        return OfflineReply(decline(text, forms=FORMS), refused=True)
     try:
         return _edit(conversation, requests)
     except Unclear as reason:

@@ -13,12 +13,16 @@ from callsheet.state.pages.styles import NAMES, THEMES
 
 Slots = Mapping[str, str]
 _SHADES: Final = re.compile(r"^(dark|deep|forest|hot|light|medium|pale|royal|sky|steel)(?=.)")
-_TOKEN: Final = rf"(?:{SLOTS['quote']}|(?!(?:and|then)\b)\w[\w'’&-]*)"
-_REQUEST_WORDS: Final = "add|make|change|delete|remove|move|set|use|link|button|form|section|heading|pricing"
+_TOKEN: Final = (
+    rf"(?:{SLOTS['quote']}|(?!(?:and|then|the|an?|all|every|each|both|any|some|more|most|too|very|with|for|to|at|"
+    r"by|like|as|so|just|from|that|which|in|of|on|inside)\b)\w[\w'’&-]*)"
+)
+_NAMED: Final = rf"(?:(?:the|my|our|an?) )?{_TOKEN}(?: {_TOKEN}){{0,3}}?"
 _SLOTS: Final = {
     # Lazy, so that in "make the headline dark green" the colour has two words.
-    "target": rf"{_TOKEN}(?: {_TOKEN}){{0,7}}?",
-    "about": rf"(?:(?!\b(?:{_REQUEST_WORDS})\b)[^.;!?]){{3,200}}",
+    "target": rf"it|this|that|{_NAMED}(?: (?:in|of|on|inside) {_NAMED})?",
+    "about": f"{SLOTS['subject']}|{SLOTS['quote']}",
+    "theme": r"[a-z]{3,20}",
     "colour": r"#[0-9a-f]{3}|#[0-9a-f]{6}|" + "|".join(_SHADES.sub(r"\1 ?", name) for name in NAMES),
     "part": r"(?:text|font|background)(?: colou?r)?|colou?r",
     "size": r"(?:a bit |much )?(?:bigger|larger|smaller)|\d{1,3} ?(?:px|pixels)",
@@ -53,7 +57,7 @@ _TABLE: Final = (
     ("clear", "(clear|empty|delete) (the page|the whole page|everything)", "clear the page"),
     ("delete", "(delete|remove) {target}", "delete the second card"),
     ("move", "move {target} {where} {other:target}", "move the hero below the features"),
-    ("theme", "(use|apply|switch to) the {words} theme", "use the ocean theme"),
+    ("theme", "(use|apply|switch to) the {theme} theme", "use the ocean theme"),
     ("undo", "undo(| that| it| this| the last change| the last {number} changes)", "undo that"),
     ("outline", "(what is|what's) on the page", "what is on the page?"),
     ("help", "(what can you do|help)", "what can you do?"),
@@ -205,7 +209,7 @@ def _move(draft: EditPlan, slots: Slots) -> None:
 
 
 def _theme(draft: EditPlan, slots: Slots) -> None:
-    name = slots["words"].lower().replace(" ", "-")
+    name = slots["theme"].lower()
     if name not in THEMES:
         raise Unclear(f"there is no theme {quote(name)}; there is {', '.join(THEMES)}")
     draft.add("apply_theme", f"the theme {quote(name)}", theme=name)

@@ -1,0 +1,122 @@
+"""A refusal of the offline model names the part that it did not understand, and a request that it knows."""
+
+import json
+from pathlib import Path
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
+
+from callsheet.providers.offline.model import OfflineModel
+
+_TOOLS = {
+    "ads": ("get_current_state", "search_voices", "create_voice_draft", "create_music_draft"),
+    "lessons": ("saveStudentInfoTool", "extractFactsTool", "generateNarrationTool"),
+    "pages": ("list_elements", "modify_element", "create_element", "delete_element"),
+    "video": ("submit_plan",),
+}
+
+
+_DECLINED = (Path(__file__).parent / "offline_refusals.jsonl").read_text(encoding="utf-8").splitlines()
+_SCENES = "\n\n<state>\n1. scene-1 One\n2. scene-2 Two\n3. scene-3 Three\n</state>"
+
+
+def reply(workflow: str, text: str) -> AIMessage:
+    tools = [{"type": "function", "function": {"name": name}} for name in _TOOLS[workflow]]
+    summary = SystemMessage("Previous conversation summary: there is an ad.")
+    return OfflineModel().bind_tools(tools).invoke([summary, HumanMessage(text)])
+
+
+@pytest.mark.parametrize(
+    ("workflow", "text", "part", "nearest"),
+    [
+        ("ads", "make the music calmer but not slower", "but not slower", "make the music calmer"),
+        ("ads", "don't make the music calmer", "don't", "make the music calmer"),
+        ("ads", "make the script shorter in German", "in German", "make the script shorter"),
+        (
+            "ads",
+            "use a Welsh voice for the second track",
+            "Welsh",
+            "use a British voice for the second track",
+        ),
+        ("pages", "make the hero light blue and book me a table", "book me a table", ""),
+        ("pages", "delete all cards except the second card", "all cards except", ""),
+        ("video", "make all scenes faster but not scene 2", "but not scene 2", "make all scenes faster"),
+        ("video", "make scenes 1 and 2 purple or blue", "or blue", "make scenes 1 and 2 purple"),
+        ("lessons", "Make it shorter without the hook", "without the hook", "Make it shorter"),
+    ],
+)
+def test_a_refusal_names_the_unknown_part_and_the_nearest_request(workflow, text, part, nearest):
+    answer = reply(workflow, text)
+    assert answer.tool_calls == []
+    assert f"did not understand “{part}” in “{text}”" in answer.text
+    assert f"the nearest request I know is “{nearest}" in answer.text
+
+
+@pytest.mark.parametrize("word", ["no", "not", "non-", "without", "or", "but", "except", "only", "NOT"])
+@pytest.mark.parametrize(
+    ("workflow", "text"),
+    [("pages", "delete {} the second card"), ("lessons", "My student loves {} football")],
+)
+def test_no_slot_takes_a_word_that_denies_or_excludes(workflow, text, word):
+    answer = reply(workflow, text.format(word))
+    assert answer.tool_calls == []
+    assert f"“{word}" in answer.text
+
+
+def test_a_negation_within_quotation_marks_or_a_name_is_part_of_the_text():
+    assert reply("pages", 'change the headline to "No fees, not ever"').tool_calls
+    assert reply("pages", "make a landing page for No Limits Gym").tool_calls
+
+
+def test_a_refusal_quotes_a_request_without_a_word_of_the_grammar():
+    text = "haz la música más alegre"
+    reason = f"did not understand “{text}”, so I changed nothing: I know, for example, “make the music"
+    assert reason in reply("ads", text).text
+
+
+@pytest.mark.parametrize(
+    ("workflow", "text", "part"),
+    [(row["workflow"], row["say"], row["part"]) for row in map(json.loads, _DECLINED)],
+)
+def test_a_sentence_outside_the_grammar_calls_no_tool_and_names_the_part(workflow, text, part):
+    answer = reply(workflow, text)
+    assert answer.tool_calls == []
+    assert f"did not understand “{part}”" in answer.text
+
+
+@pytest.mark.parametrize(
+    ("place", "behind"),
+    [
+        ("", {}),
+        (" at the end", {}),
+        (" at the start", {"behind": "start"}),
+        (" before scene 1", {"behind": "start"}),
+        (" before scene 3", {"behind": "scene-2"}),
+        (" after scene 1", {"behind": "scene-1"}),
+    ],
+)
+def test_a_new_scene_gets_the_place_that_the_request_names(place, behind):
+    [call] = reply("video", f"add a scene about delivery{place}{_SCENES}").tool_calls
+    [step] = call["args"]["steps"]
+    assert {name: step[name] for name in step.keys() & {"behind"}} == behind
+    assert (step["tool"], step["prompt"]) == ("addScene", "delivery")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("make the last 9 scenes faster", "there are 3 scenes"),
+        ("add a scene about prices after scene 7", "there is no scene 7"),
+        ("make a video about a bakery", "this video has scenes already"),
+    ],
+)
+def test_a_request_about_scenes_that_are_not_there_changes_nothing(text, reason):
+    answer = reply("video", f"{text}{_SCENES}")
+    assert answer.tool_calls == []
+    assert reason in answer.text
+
+
+def test_two_students_in_a_message_change_nothing():
+    answer = reply("lessons", "she is 9 and he is 10")
+    assert answer.tool_calls == []
+    assert "one student" in answer.text

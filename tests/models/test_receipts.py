@@ -221,6 +221,6 @@ async def test_a_model_that_cannot_call_tools_is_named_with_a_remedy(
 ) -> None:
     double.script(Fail(400, "registry.ollama.ai/library/gemma:2b does not support tools"))
     reply = await http.post("/api/pages/shop/chat", json={"message": "Make it blue.", **OPENAI})
-    assert (reply.status_code, reply.json()["type"]) == (400, "invalid"), reply.text
+    assert (reply.status_code, reply.json()["type"]) == (422, "invalid"), reply.text
     assert "cannot call tools" in reply.json()["error"]
     assert "OPENAI_MODEL" in reply.json()["remedy"]

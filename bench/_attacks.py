@@ -41,11 +41,11 @@ def _json(value: Any) -> Callable[[], bytes]:
     return lambda: json.dumps(value).encode()
 
 
-def _filled(prefix: bytes, middle: Callable[[], bytes], suffix: bytes = b"") -> Callable[[], bytes]:
+def _between(prefix: bytes, middle: Callable[[], bytes], suffix: bytes = b"") -> Callable[[], bytes]:
     return lambda: prefix + middle() + suffix
 
 
-def _nested(depth: int) -> bytes:
+def _lists(depth: int) -> bytes:
     return b"[" * depth + b"]" * depth
 
 
@@ -102,12 +102,12 @@ _ANSWERS: Final[Mapping[str, Callable[[], Reply]]] = {
     "1 MB of words in pieces of 5": lambda: Say("word " * (_MIB // 5)),
     "1 MB of digits": lambda: Say("9" * _MIB, piece=10_000),
     "1 MB without a space": lambda: Say("a" * _MIB, piece=100_000),
-    "3,000 nested lists": lambda: Say(_nested(3_000).decode(), piece=6_000),
+    "3,000 nested lists": lambda: Say(_lists(3_000).decode(), piece=6_000),
     "a million brackets": lambda: Say("[" * _MIB, piece=1_000),
     "arguments that are no JSON, 40 kB": lambda: _call("x" * 40_000, piece=1_000),
     "arguments of 1 MB in pieces of 100": lambda: _call('{"a": "' + "x" * _MIB, piece=100),
     "arguments of 1 MB in one piece": lambda: _call('{"a": "' + "x" * _MIB, piece=_MIB),
-    "arguments of 3,000 nested lists": lambda: _call('{"a": ' + _nested(3_000).decode() + "}", piece=500),
+    "arguments of 3,000 nested lists": lambda: _call('{"a": ' + _lists(3_000).decode() + "}", piece=500),
     "500 calls": lambda: Say("", [(f"c{number}", "no_such_tool", "{}") for number in range(500)]),
     "a body that is no JSON, 20 MB": lambda: Raw(b"[" * (20 * _MIB)),
 }
@@ -137,7 +137,7 @@ def _import_attacks() -> Iterator[Attack]:
         "one cell of 30 MB": ("text/csv", lambda: b"company,offer\na," + b"x" * (30 * _MIB)),
         "a quote that never ends": ("text/csv", lambda: b'company,offer\n"' + b"a,b\n" * (5 * _MIB)),
         "5 million empty rows": ("text/csv", lambda: b"company,offer\n" + b",\n" * 5_000_000),
-        "a million nested lists": ("application/json", lambda: _nested(_MIB)),
+        "a million nested lists": ("application/json", lambda: _lists(_MIB)),
         "30 MB of numbers": ("application/json", lambda: b"[" + b"1," * (15 * _MIB) + b"1]"),
         "3 million empty objects": ("application/jsonl", lambda: b"{}\n" * 3_000_000),
         "one text of 40 MB": ("application/json", lambda: b'["' + b"x" * (40 * _MIB) + b'"]'),
@@ -153,7 +153,7 @@ def _import_attacks() -> Iterator[Attack]:
     for name, (media_type, content) in files.items():
         yield Attack(f"import: {name}", "/api/campaigns/import", content, media_type=media_type)
     threads: Mapping[str, Callable[[], bytes]] = {
-        "a million nested lists": lambda: _nested(_MIB),
+        "a million nested lists": lambda: _lists(_MIB),
         "40 MB of empty lines": lambda: b"\n" * (40 * _MIB),
         "1 million empty objects": lambda: b"{}\n" * _MIB,
     }
@@ -193,11 +193,11 @@ def _wire_attacks() -> Iterator[Attack]:
         "metadata of 15 MB": ("/threads", _json({"metadata": {"a": "x" * (15 * _MIB)}})),
         "metadata nested 100,000 deep": (
             "/threads",
-            _filled(b'{"metadata": ', lambda: _nested(100_000), b"}"),
+            _between(b'{"metadata": ', lambda: _lists(100_000), b"}"),
         ),
         "input of 15 MB of small numbers": (
             "/runs/wait",
-            _filled(
+            _between(
                 b'{"assistant_id": "page_builder", "input": {"a": [', lambda: b"1," * (7 * _MIB), b"1]}}"
             ),
         ),

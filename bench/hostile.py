@@ -1,4 +1,4 @@
-"""What others wait for while one request is meant to hold the server or fill its memory.
+"""The wait of others while one request is meant to hold the server or fill its memory.
 
 Each request is sent alone. While it is answered, another process asks for `/ok` every 10 ms; the row has the
 longest wait, the growth of the server's memory with its children, and the status. The floor is the longest
@@ -56,12 +56,12 @@ class _OneAnswer(ChatDouble):
 def main() -> int:
     """Print the longest waits and the largest growths, and what was answered."""
     with _OneAnswer() as endpoint, _serving(endpoint) as server, _probing(server.url) as probe:
-        quiet = [_measured(server, probe, Attack("/info", "/info", bytes, "GET")) for _ in _ATTACKS]
+        quiet = [_row(server, probe, Attack("/info", "/info", bytes, "GET")) for _ in _ATTACKS]
         rows = []
         for attack in _ATTACKS:
             if attack.answer:
                 endpoint.answer = attack.answer()
-            rows.append(_measured(server, probe, attack))
+            rows.append(_row(server, probe, attack))
     floor_ms = max(row.wait_ms for row in quiet)
     _print("longest wait for /ok", sorted(rows, key=lambda row: -row.wait_ms))
     _print("largest growth of memory", sorted(rows, key=lambda row: -row.growth_mib))
@@ -78,7 +78,7 @@ def _print(title: str, rows: list[Row]) -> None:
         print(f"  {row.name:<54}{figures}  {row.status}")
 
 
-def _measured(server: MeasuredServer, probe: Connection, attack: Attack) -> Row:
+def _row(server: MeasuredServer, probe: Connection, attack: Attack) -> Row:
     content = attack.content()
     before = _memory_mib(server)
     headers = {"content-type": attack.media_type, **attack.headers}

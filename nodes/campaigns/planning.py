@@ -81,7 +81,7 @@ class CampaignPlanning(Planning):
                 return sent_back._replace(messages=[*_without_words(answer), *sent_back.messages])
             checked = self._check(state, answer, given, outputs)
             return checked._replace(messages=[*_without_words(answer), *checked.messages])
-        if not str(answer.text).strip():
+        if not str(answer.text).strip() or answer.additional_kwargs.get("refusal"):
             return Planned()
         return self._check(state, answer, _statements(str(answer.text)), outputs)
 

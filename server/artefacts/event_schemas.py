@@ -9,6 +9,7 @@ from callsheet.server.http.errors import ApiError
 from callsheet.server.http.openapi import event_stream
 from callsheet.state.live_plan import ExecutionStatus
 from callsheet.state.plan import StepStatus
+from callsheet.state.receipts import Receipt
 
 
 class TextChunk(TypedDict):
@@ -91,6 +92,7 @@ def turn_events(result: object) -> dict[str, Any]:
             "step": StepProgress | WorkProgress | PlanProgress,
             "drafts": dict[str, str],
             "text": TextChunk,
+            "receipt": Receipt,
             "result": result,
             "error": StreamError,
             "gap": Gap,

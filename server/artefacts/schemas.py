@@ -226,7 +226,11 @@ class ImportedThread(TypedDict):
 
 
 StepCounts = Annotated[
-    dict[StepStatus, int], Field(description="Steps by status; a status that no step has may be left out")
+    dict[StepStatus | Literal["unchanged"], int],
+    Field(
+        description="Steps by status; a status that no step has may be left out. `unchanged` are completed "
+        "ones that changed nothing"
+    ),
 ]
 
 

@@ -7,6 +7,7 @@ from typing_extensions import TypedDict
 from callsheet.server.artefacts.event_schemas import Gap
 from callsheet.server.artefacts.schemas import Arguments, QuestionAction, ToolOutput
 from callsheet.server.http.openapi import event_stream
+from callsheet.state.receipts import Receipt
 
 
 class _Frame(TypedDict):
@@ -83,6 +84,12 @@ class ApprovalRequestFrame(_Frame):
     actions: list[QuestionAction]
 
 
+class ReceiptFrame(_Frame, Receipt):
+    """The effects of a turn."""
+
+    type: Literal["receipt"]
+
+
 class ErrorDetails(TypedDict):
     """The kind of an error."""
 
@@ -108,6 +115,7 @@ FRAMES: Final = event_stream(
         "toolExecutionProgress": ToolProgressFrame,
         "toolExecutionComplete": ToolCompleteFrame,
         "approvalRequest": ApprovalRequestFrame,
+        "receipt": ReceiptFrame,
         "error": ErrorFrame,
         "gap": Gap,
     }

@@ -280,6 +280,7 @@ async def _start_step(
         "plan": plan_view(record, service.plan_context(record)) if record else None,
         "message": started.message,
         "question": started.question,
+        "receipt": None,
     }
 
 

@@ -1,6 +1,7 @@
 """Filters as models write them are read and merged: words, lists in strings, dates (E-R1 to E-R3, E26)."""
 
 import contextlib
+import json
 from datetime import date
 from typing import Any
 
@@ -20,6 +21,7 @@ from callsheet.state.campaigns.reading import (
     resolve_filters,
 )
 from callsheet.state.errors import Invalid
+from callsheet.tools.registry import definitions
 
 TODAY = date(2026, 10, 31)
 
@@ -69,7 +71,8 @@ def test_every_exact_value_is_matched_to_itself():
         ("sentiment", SENTIMENTS),
         ("visual_style", VISUAL_STYLES),
     ):
-        assert getattr(resolve(**{name: list(values)}), name) == values
+        for value in values:
+            assert getattr(resolve(**{name: [value]}), name) == (value,)
 
 
 def test_premium_among_value_props_is_read_as_a_sentiment():
@@ -257,16 +260,19 @@ def test_any_value_is_resolved_or_refused(name: str, value: Any):
         assert isinstance(resolve(**{name: value}), Filters)
 
 
-def test_the_prompt_names_every_value_of_every_filter():
-    """E21, E25: the schemas of the tools do not list them."""
-    prompt = campaign_search.WORKFLOW.prompt
+def test_the_tools_name_every_value_of_every_filter():
+    """E21, E25."""
+    sent = json.dumps(definitions(campaign_search.WORKFLOW.tools))
     for value in (*CHANNELS, *VALUE_PROPS, *SENTIMENTS, *VISUAL_STYLES):
-        assert value in prompt
+        assert value in sent
 
 
 def test_words_of_a_filter_mean_values_of_the_library_before_the_known_ones():
     """E28, E-R1: one value that alone has the words; two are too many."""
-    library = {"channel": ["out_of_home", "tv"], "value_prop": ["Repair for life", "Made for life", "Safety"]}
+    library = {
+        "channel": ["out_of_home", "tv", "radio"],
+        "value_prop": ["Repair for life", "Made for life", "Safety"],
+    }
     loose = LooseFilters(channel=["TV", "out of home"], value_prop=["repair", "safety"])
     filters = resolve_filters(loose, None, date(2026, 3, 1), library).filters
     assert filters.channel == ("tv", "out_of_home")

@@ -84,4 +84,4 @@ async def test_links_of_markdown_give_nothing_away(client: httpx.AsyncClient) ->
 
 
 async def test_a_text_that_is_too_long_is_refused(client: httpx.AsyncClient) -> None:
-    assert (await client.post("/api/markdown", json={"text": "x" * 200_001})).status_code == 400
+    assert (await client.post("/api/markdown", json={"text": "x" * 200_001})).status_code == 422

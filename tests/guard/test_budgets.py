@@ -182,13 +182,13 @@ async def test_calls_wait_for_the_reservations_of_others_while_the_budget_suffic
     valkey_url: str, double: ChatDouble
 ) -> None:
     """A call costs a small part of what is reserved for it: all are answered, and none is reply about."""
-    double.script(*[Say("There is no such offer.", prompt_tokens=100, completion_tokens=10)] * 12)
+    double.script(*[Say("Which offers do you mean?", prompt_tokens=100, completion_tokens=10)] * 12)
     # The reservation of a call is 0.003, its cost 0.00002.
     async with client(valkey_url, day=0.008) as http:
         body = {"message": "Which offers are there?", "provider": "openai"}
         answers = await asyncio.gather(*(post(http, "/api/chat", body) for _ in range(12)))
         assert [one["question"] for one in answers] == [None] * 12
-        assert {one["response"] for one in answers} == {"There is no such offer."}
+        assert {one["response"] for one in answers} == {"Which offers do you mean?"}
         assert len(double.requests) == 12
 
 

@@ -184,7 +184,7 @@ async def test_text_is_streamed_while_the_model_still_answers(
     look = ("c1", "get_current_state", "{}")
     vendor.script(Say("First I look.", calls=[look]), Say("Then I fall silent.", break_off="stall"))
     request = StreamedRequest(
-        "/api/ads/ad-1/chat", {"message": "hello", "provider": "openai"}, "ad-1", {}, ""
+        "/api/ads/ad-1/chat", {"message": "hello?", "provider": "openai"}, "ad-1", {}, ""
     )
     received: list[ReadEvent] = []
     async with first.open("POST", request.path, json=request.body) as (_, events):
@@ -240,7 +240,7 @@ async def test_an_event_id_resumes_a_failed_stream_and_a_request_without_id_retr
     first, second = two_servers
     await generate_ad(first.http)
     request = StreamedRequest(
-        "/api/ads/ad-1/chat", {"message": "hello", "provider": "openai"}, "ad-1", {}, "error"
+        "/api/ads/ad-1/chat", {"message": "hello?", "provider": "openai"}, "ad-1", {}, "error"
     )
     events = await request.read(first)
     assert (events[-1].name, events[-1].data["status"]) == ("error", 500)

@@ -30,7 +30,7 @@ from tests.doubles.signing import SECRET, shared_secret_token
     ("method", "path", "permission"),
     [
         ("GET", "/threads/t", "read"),
-        ("HEAD", "/docs", "read"),
+        ("HEAD", "/docs", "public"),
         ("GET", "/threads/t/runs/r/stream", "read"),
         ("POST", "/threads/search", "read"),
         ("POST", "/threads/t/history", "read"),

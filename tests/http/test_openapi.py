@@ -123,6 +123,7 @@ FREE: Final = {
     "Asset": "the client's metadata",
     "AssetCreate": "the client's metadata",
     "ContextEntries": "whatever was gathered",
+    "QuestionView": "the question as any graph asks it",
     "UIMessage": "parts of the client's own library",
     "StepCreate": "a step in the words of its workflow",
 }

@@ -110,7 +110,7 @@ async def test_a_step_is_inserted_in_the_words_in_which_plans_are_shown(video: V
     shown = step_of(execution, "i1")
     assert {field: shown[field] for field in step} == step
     refused = await video.call(
-        "POST", f"/api/executions/{name}/steps", 400, json={"step": {**step, "colour": "red"}}
+        "POST", f"/api/executions/{name}/steps", 422, json={"step": {**step, "colour": "red"}}
     )
     assert "remedy" in refused
     video.model.release()

@@ -120,7 +120,10 @@ async def test_a_run_without_input_continues_the_execution_of_a_cancelled_run(vi
     body = {"assistant_id": "scene_edit", "input": None, "context": {"provider": "openai"}}
     await video.http.post(f"/threads/{video.thread}/runs/wait", json=body)
     execution = await video.wait_for_end(name)
-    assert (execution["status"], execution["counts"]) == ("completed", {"completed": 2})
+    assert (execution["status"], execution["counts"]) == (
+        "completed",
+        {"completed": 2, "unchanged": 1},
+    )
     assert (await video.revisions())["scene-1"] == 2, "the two edits make equal scenes"
 
 

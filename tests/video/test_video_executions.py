@@ -598,20 +598,3 @@ async def test_invalid_requests_are_refused_with_the_reason(video: VideoClient):
     assert (await video.http.post("/api/projects", json={"starter": "x"})).status_code == 422
     assert (await video.http.get("/api/projects/launch/scenes/scene-9")).status_code == 404
     assert (await video.http.put("/api/projects/launch/locks/scene-9")).status_code == 404
-
-
-async def test_scenes_are_put_in_another_order_by_hand_and_it_is_undone(video: VideoClient):
-    before = [one["id"] for one in await video.scenes()]
-    moved = [*before[1:], before[0]]
-    reply = await video.call("PUT", "/api/projects/launch/order", json={"sceneIds": moved})
-    await video.wait_for_end(reply["executionId"])
-    assert [one["id"] for one in await video.scenes()] == moved
-    undone = await video.call("POST", "/api/projects/launch/undo", json={})
-    await video.wait_for_end(undone["executionId"])
-    assert [one["id"] for one in await video.scenes()] == before
-
-
-async def test_an_order_that_leaves_a_scene_out_is_refused(video: VideoClient):
-    scenes = [one["id"] for one in await video.scenes()]
-    refused = await video.call("PUT", "/api/projects/launch/order", 400, json={"sceneIds": scenes[1:]})
-    assert refused["error"] == "the new order must name every scene once"

@@ -253,7 +253,7 @@ async def test_projects_can_be_listed_read_exported_and_previewed(video: VideoCl
     order = await video.call("GET", "/api/artefacts/video/again/order")
     assert order["versions"][0]["summary"] == "scene-1, scene-2, scene-3, scene-4"
     too_many = await video.http.post("/api/projects", json={"scenes": [SCENES[0]] * 101})
-    assert too_many.status_code == 400
+    assert too_many.status_code == 422
 
 
 async def test_a_failing_model_fails_only_its_step(video: VideoClient):

@@ -1,0 +1,20 @@
+"""The order of scenes, changed by hand."""
+
+from tests.video.video_double import VideoClient
+
+
+async def test_scenes_are_put_in_another_order_by_hand_and_it_is_undone(video: VideoClient):
+    before = [one["id"] for one in await video.scenes()]
+    moved = [*before[1:], before[0]]
+    reply = await video.call("PUT", "/api/projects/launch/order", json={"sceneIds": moved})
+    await video.wait_for_end(reply["executionId"])
+    assert [one["id"] for one in await video.scenes()] == moved
+    undone = await video.call("POST", "/api/projects/launch/undo", json={})
+    await video.wait_for_end(undone["executionId"])
+    assert [one["id"] for one in await video.scenes()] == before
+
+
+async def test_an_order_that_leaves_a_scene_out_is_refused(video: VideoClient):
+    scenes = [one["id"] for one in await video.scenes()]
+    refused = await video.call("PUT", "/api/projects/launch/order", 422, json={"sceneIds": scenes[1:]})
+    assert refused["error"] == "the new order must name every scene once"

@@ -137,13 +137,20 @@ async def get_narration(lesson: Lesson, version: str | None) -> Version:
     return newest
 
 
-async def edit_narration(lesson: Lesson, edits: Sequence[SegmentEdit]) -> NarrationVersion:
-    """Change segments of the narration.
+async def edit_narration(
+    lesson: Lesson, edits: Sequence[SegmentEdit], version: str | None = None
+) -> NarrationVersion:
+    """Change segments of the narration; with `version`, only while that one is the newest.
 
     Raises what `narration.apply_edits` raises, and `Conflict` if the lesson's status forbids it
     or the narration changed meanwhile.
     """
     head, current = await _editable_narration(lesson)
+    if version not in {None, current.id}:
+        raise Conflict(
+            f"the narration is {current.id} by now, not {version}",
+            remedy="read it again, and send the change with its version",
+        )
     return await _write_narration(
         lesson,
         head,

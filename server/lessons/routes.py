@@ -238,7 +238,7 @@ async def edit_lesson_narration(
 ) -> dict[str, Any]:
     """Change segments by hand; the others stay as they are, to the byte."""
     lesson = await find_lesson(request, header or body.sessionId or query)
-    return await _saved_view(lesson, await edits.edit_narration(lesson, body.segments))
+    return await _saved_view(lesson, await edits.edit_narration(lesson, body.segments, body.version))
 
 
 @narration_router.post("", responses=_REWRITTEN, response_model=None, openapi_extra=RESUMABLE)

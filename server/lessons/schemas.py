@@ -451,6 +451,9 @@ class NarrationEdit(_LessonBody):
 
     sessionId: _Session = None
     segments: list[SegmentEdit] = Field(min_length=1, max_length=4)
+    version: str | None = Field(
+        None, max_length=80, description="The version that was edited; 409 if there is a newer one"
+    )
 
 
 class NarrationRewrite(ModelChoice):

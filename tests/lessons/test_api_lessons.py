@@ -307,6 +307,15 @@ async def test_a_status_set_by_the_client_stays_until_a_new_version_is_made(
     assert next_reply["status"] == "script_generated"
 
 
+async def test_an_edit_of_an_older_narration_is_refused(lesson_client: LessonClient) -> None:
+    await lesson_client.create_narration()
+    edit = {"segments": [{"id": "hook", "narration": "Look at this leaf!"}], "version": "v1"}
+    saved = ok(await lesson_client.request("PATCH", f"{SESSION}/narration", json=edit))
+    assert saved["versionId"] == "v2"
+    late = await lesson_client.request("PATCH", f"{SESSION}/narration", json=edit)
+    assert (late.status_code, late.json()["error"]) == (409, "the narration is v2 by now, not v1")
+
+
 async def test_the_student_is_set_field_by_field_and_the_next_narration_is_for_them(
     lesson_client: LessonClient,
 ) -> None:

@@ -68,12 +68,24 @@ export async function request<T>(method: string, url: string, body?: unknown, in
 export const get = <T>(url: string, init?: RequestInit) => request<T>("GET", url, undefined, init);
 export const post = <T>(url: string, body: unknown = {}, init?: RequestInit) => request<T>("POST", url, body, init);
 
+/** Pages of a hundred questions that the inbox reads. */
+const MOST_PAGES = 10;
+
 export const api = {
   session: () => get<Session>("/api/session"),
   signIn: (key: string) => post<void>("/api/session", { key }),
   signOut: () => request<void>("DELETE", "/api/session"),
 
-  questions: () => get<QuestionPage>("/api/questions?state=waiting"),
+  questions: async (): Promise<QuestionPage> => {
+    const all: QuestionPage = { questions: [], next: null };
+    for (let page = 0; page < MOST_PAGES; page += 1) {
+      const reply: QuestionPage = await get<QuestionPage>(`/api/questions?state=waiting&limit=100` + (all.next ? path`&cursor=${all.next}` : ""));
+      all.questions.push(...reply.questions);
+      all.next = reply.next;
+      if (!all.next) break;
+    }
+    return all;
+  },
   decisions: () => get<{ questions: Decision[] }>("/api/questions?state=answered&limit=20"),
   answer: (id: string, answer: unknown) => post<Fields>(path`/api/questions/${id}/answer`, { answer }),
   running: () => get<RunningRun[]>("/api/running"),
@@ -83,7 +95,8 @@ export const api = {
   createThread: (workflow: string) => post<Thread>("/threads", { metadata: { graph_id: workflow } }),
   thread: (id: string) => get<Thread>(path`/threads/${id}`),
   state: (id: string) => get<ThreadState>(path`/threads/${id}/state`),
-  history: (id: string, limit = 100) => post<ThreadState[]>(path`/threads/${id}/history`, { limit }),
+  history: (id: string, limit = 100, before: string | null = null) =>
+    post<ThreadState[]>(path`/threads/${id}/history`, { limit, ...(before ? { before: { configurable: { checkpoint_id: before } } } : {}) }),
   runs: (id: string, limit = 5) => get<Run[]>(path`/threads/${id}/runs?limit=${limit}`),
   startRun: (thread: string, body: Fields) =>
     post<Run>(path`/threads/${thread}/runs`, {

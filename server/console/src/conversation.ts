@@ -187,12 +187,21 @@ export function settled(items: Item[]): Item[] {
   return items.map((item) => (item.type === "model" && item.streaming ? { ...item, streaming: false } : item));
 }
 
-/** The checkpoint to fork from, so that the message `id` is not part of the conversation; null if it is not kept. */
-export function checkpointBefore(history: ThreadState[], id: string): string | null {
+/**
+ * The checkpoint to fork from, so that the message `id` is not part of the conversation: the first of the newest one's
+ * ancestors without it. Null if there is none, undefined if the history at hand, newest first, ends before it.
+ */
+export function checkpointBefore(history: ThreadState[], id: string): string | null | undefined {
   const has = (state: ThreadState) => (state.values.messages ?? []).some((one: WireMessage) => one.id === id);
-  const first = history.findLastIndex(has);
-  if (first < 0) return null;
-  return history[first + 1]?.checkpoint?.checkpoint_id ?? history[first]?.parent_checkpoint?.checkpoint_id ?? null;
+  const known = new Map(history.map((state) => [state.checkpoint?.checkpoint_id, state]));
+  let state = history[0];
+  if (!state || !has(state)) return null;
+  while (state && has(state)) {
+    const parent: string | undefined = state.parent_checkpoint?.checkpoint_id;
+    if (!parent) return null;
+    state = known.get(parent);
+  }
+  return state?.checkpoint?.checkpoint_id;
 }
 
 /** Streams and versions in the output of a step: `[["music", "v2"]]`; the stream is empty where the output does not name it. */

@@ -136,6 +136,9 @@ export async function endSession(): Promise<void> {
 }
 
 signedOut.handler = () => {
+  closeQuestions();
+  questions.value = [];
+  questionsRead.value = false;
   if (session.value?.signedIn) session.value = { ...session.value, signedIn: false, user: null };
 };
 

@@ -3,12 +3,14 @@ import { batch, computed, signal } from "@preact/signals";
 import { api, path, type ApiError } from "./api.ts";
 import { checkpointBefore, type Item, itemsOf, settled, versionsOf, withMessage, withoutStreaming, withStep } from "./conversation.ts";
 import { shorten } from "./format.ts";
+import { newId } from "./ids.ts";
 import { takesWords } from "./interrupts.ts";
 import { asApiError, attempt, notify, readQuestions, trackStream } from "./store.ts";
 import { openStream, type StreamEvent } from "./stream.ts";
-import type { Fields, Interrupt, StepEvent } from "./types.ts";
+import type { Fields, Interrupt, StepEvent, ThreadState } from "./types.ts";
 
 const REVISION_MS = 300;
+const HISTORY_PAGE = 50;
 
 export class ThreadModel {
   readonly id: string;
@@ -40,6 +42,9 @@ export class ThreadModel {
   /** Words that a stopped run did not finish; the state lacks them. */
   private unfinished: Item[] = [];
   private revisionTimer = 0;
+  private disposed = false;
+  /** Number of the newest read of the state: a slower, older one is dropped. */
+  private loads = 0;
   /** The run whose events are read from their beginning, beside the thread's stream. */
   private replayed: string | null = null;
 
@@ -61,6 +66,7 @@ export class ThreadModel {
   }
 
   dispose(): void {
+    this.disposed = true;
     this.close();
     this.closeRun();
     clearTimeout(this.revisionTimer);
@@ -68,9 +74,12 @@ export class ThreadModel {
 
   /** Read the stored state; the screen shows it, and the running run's words are read from their beginning. */
   async load(): Promise<void> {
+    this.loads += 1;
+    const load = this.loads;
     try {
       const [thread, state] = await Promise.all([api.thread(this.id), api.state(this.id)]);
       const running = thread.status === "busy" ? (await api.runs(this.id)).find((one) => one.status === "running" || one.status === "pending") : undefined;
+      if (this.disposed || load !== this.loads) return;
       batch(() => {
         this.error.value = null;
         this.read.value = true;
@@ -104,6 +113,7 @@ export class ThreadModel {
   }
 
   private replay(run: string): void {
+    if (this.disposed) return;
     this.closeRun();
     this.replayed = run;
     this.queue = [];
@@ -195,7 +205,7 @@ export class ThreadModel {
   async send(text: string, context: Fields = {}): Promise<boolean> {
     const waiting = this.interrupts.value[0];
     if (waiting && takesWords(waiting.value)) return this.answer(text);
-    const id = crypto.randomUUID();
+    const id = newId();
     const before = this.items.value;
     this.items.value = [...before, { type: "person", id, text }];
     const selection = this.workflow.value === "page_builder" ? { selected_element_id: this.selected.value } : {};
@@ -204,13 +214,27 @@ export class ThreadModel {
     return ok;
   }
 
-  /** Answer a question; where several wait, the one with this id. */
+  /** Answer the question with this id, or the first one on the screen. */
   async answer(answer: unknown, id = ""): Promise<boolean> {
-    const several = this.interrupts.value.length > 1 && id !== "";
-    const ok = await this.start({ command: { resume: several ? { [id]: answer } : answer } });
+    // Always by its id: the answer is to the question on the screen, not to whatever waits by now.
+    const shown = id || this.interrupts.value[0]?.id;
+    const ok = await this.start({ command: { resume: shown ? { [shown]: answer } : answer } });
     if (!ok) void this.load(); // somebody else may have answered
     void readQuestions();
     return ok;
+  }
+
+  /** Page back to the newest checkpoint without this message; null if none is kept. */
+  private async checkpointBefore(id: string): Promise<string | null> {
+    const history: ThreadState[] = [];
+    for (;;) {
+      const last = history[history.length - 1]?.checkpoint?.checkpoint_id ?? null;
+      const page = await api.history(this.id, HISTORY_PAGE, last);
+      history.push(...page);
+      const found = checkpointBefore(history, id);
+      if (found !== undefined) return found;
+      if (page.length < HISTORY_PAGE) return null;
+    }
   }
 
   async stop(): Promise<void> {
@@ -222,14 +246,13 @@ export class ThreadModel {
 
   /** Send a message again in other words, from the point before it; what came after is left behind in the history. */
   async resend(id: string, text: string): Promise<boolean> {
-    const history = await attempt(api.history(this.id));
-    if (!history) return false;
-    const checkpoint = checkpointBefore(history, id);
+    const checkpoint = await attempt(this.checkpointBefore(id));
+    if (checkpoint === undefined) return false;
     if (!checkpoint) {
       notify("The point before this message is not kept any more.", { remedy: "Send the new words as another message.", bad: true });
       return false;
     }
-    const message = { role: "user", content: text, id: crypto.randomUUID() };
+    const message = { role: "user", content: text, id: newId() };
     const before = this.items.value;
     const at = before.findIndex((item) => item.id === id);
     this.items.value = [...before.slice(0, at), { type: "person", id: message.id, text }];

@@ -28,7 +28,7 @@ function useVoice(id: string): Voice | null {
   const [voice, setVoice] = useState<Voice | null>(null);
   useEffect(() => {
     let current = true;
-    if (!voices.has(id)) voices.set(id, get<Voice>(path`/api/voices/${id}`).catch(() => null));
+    if (!voices.has(id)) voices.set(id, get<Voice>(path`/api/voices/${id}`).catch(() => { voices.delete(id); return null; }));
     void voices.get(id)?.then((known) => current && setVoice(known));
     return () => { current = false; };
   }, [id]);

@@ -1,6 +1,6 @@
 // A lesson: its facts with the passages that prove them, and the narration by segment with seconds and words.
 import { useEffect, useState } from "preact/hooks";
-import { get, path, request, type ApiError } from "../api.ts";
+import { api, get, path, request, type ApiError } from "../api.ts";
 import { count, words } from "../format.ts";
 import { asApiError, notify } from "../store.ts";
 import "../styles/lesson.css";
@@ -18,6 +18,8 @@ interface Lesson {
   sessionId: string; status: string; waitsFor: string | null; topic: string | null; learningObjective: string | null;
   childAge: string | null; childInterest: string | null; learningStyle: string | null;
   facts: Fact[]; confirmedFacts: Fact[]; warnings: string[];
+  /** Newest version of the narration. */
+  version: string | null;
   narration: { total_duration: number; segments: Segment[]; readability: { formula: string; grade: number; within: boolean } | null; warnings: string[] } | null;
 }
 
@@ -38,14 +40,14 @@ function FactRow({ fact, number, chosen }: { fact: Fact; number: number | null; 
   );
 }
 
-function SegmentEditor({ session, segment, onDone }: { session: string; segment: Segment; onDone: (changed: boolean) => void }) {
+function SegmentEditor({ session, version, segment, onDone }: { session: string; version: string | null; segment: Segment; onDone: (changed: boolean) => void }) {
   const [text, setText] = useState(segment.narration);
   const [error, setError] = useState<ApiError | null>(null);
   const save = async (event: Event) => {
     event.preventDefault();
     if (text === segment.narration) return onDone(false);
     try {
-      await request("PATCH", path`/api/agent-create/session/narration?sessionId=${session}`, { segments: [{ id: segment.id, narration: text }] });
+      await request("PATCH", path`/api/agent-create/session/narration?sessionId=${session}`, { segments: [{ id: segment.id, narration: text }], version });
       onDone(true);
     } catch (failure) {
       setError(asApiError(failure));
@@ -74,7 +76,7 @@ function SegmentView({ props, lesson, segment, numbers }: { props: PanelProps; l
         <span class="num muted">{segment.start_time.toFixed(0)}–{(segment.start_time + segment.duration).toFixed(0)} s · {count(spoken, "word")}</span>
       </div>
       {edited
-        ? <SegmentEditor session={lesson.sessionId} segment={segment} onDone={(changed) => { edit(false); if (changed) { notify("Saved as a new version"); props.changed(); } }} />
+        ? <SegmentEditor session={lesson.sessionId} version={lesson.version} segment={segment} onDone={(changed) => { edit(false); if (changed) { notify("Saved as a new version"); props.changed(); } }} />
         : (
           <div class="track-line">
             <p>
@@ -95,7 +97,13 @@ function LessonView(props: PanelProps) {
   const [error, setError] = useState<ApiError | null>(null);
   useEffect(() => {
     let current = true;
-    get<Lesson>(path`/api/agent-create/session?sessionId=${props.id}`).then(
+    // The version first: a narration that changes between both reads is a conflict then, and nobody's words are lost.
+    const read = async (): Promise<Lesson> => {
+      const artefact = await api.artefact("lesson", props.id);
+      const lesson = await get<Lesson>(path`/api/agent-create/session?sessionId=${props.id}`);
+      return { ...lesson, version: artefact.streams.narration?.newest ?? null };
+    };
+    read().then(
       (reply) => { if (current) { setLesson(reply); setError(null); } },
       (failure) => current && setError(asApiError(failure)),
     );

@@ -2,6 +2,7 @@
 import { useRef, useState } from "preact/hooks";
 import { api } from "../api.ts";
 import { shorten } from "../format.ts";
+import { newId } from "../ids.ts";
 import { navigate } from "../router.ts";
 import { attempt, session, workflowTitle } from "../store.ts";
 import type { WorkflowInfo } from "../types.ts";
@@ -11,7 +12,7 @@ import { Icon, KindIcon } from "../ui/icon.tsx";
 export async function start(workflow: string, text: string): Promise<boolean> {
   const thread = await attempt(api.createThread(workflow));
   if (!thread) return false;
-  const input = { messages: [{ role: "user", content: text, id: crypto.randomUUID() }] };
+  const input = { messages: [{ role: "user", content: text, id: newId() }] };
   const run = await attempt(api.startRun(thread.thread_id, { assistant_id: workflow, input }));
   if (run) navigate(`/c/${thread.thread_id}`);
   return run !== undefined;

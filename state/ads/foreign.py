@@ -23,7 +23,7 @@ _CAPITALISED: Final = re.compile(
     r"[^\W\d_a-zà-ÿ][\w'’&-]*+"
     r"(?: (?:&|and|of|de|du|la)(?= [^\W\d_a-zà-ÿ])| [^\W\d_a-zà-ÿ][\w'’&-]*+){0,4}"
 )
-_ENDS_NAME: Final = re.compile(r"\s*(?:[,;:.(\n–—|]|is\b|-\s|$)")
+_ENDS_NAME: Final = re.compile(r"(?<!\s)\s*(?:[,;:.(\n–—|]|is\b|-\s|$)")
 
 
 def foreign_claims(script: str, texts: Sequence[str], language: str) -> list[str]:

@@ -122,7 +122,7 @@ async def test_a_stream_continues_at_another_server_after_its_own_was_killed(
     warm_parent: WarmParent, tmp_path: Path, vendor: ChatDouble
 ) -> None:
     """X10: real processes; the other server takes over the run, and the same request resumes the stream."""
-    body = {"message": "hello", "provider": "openai"}
+    body = {"message": "hello?", "provider": "openai"}
     request = StreamedRequest("/api/ads/ad-1/chat", body, "ad-1", {}, "result")
     vendor.script(Say("First I fall silent.", break_off="stall"), Say("Now I answer."))
     servers = []

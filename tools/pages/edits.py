@@ -21,7 +21,7 @@ from callsheet.tools.call import Call
 from callsheet.tools.guard.arguments import read_arguments
 from callsheet.tools.registry import CallCheck, also, tool
 
-_DECLARATION: Final = re.compile(r"\s*(-{0,2}[A-Za-z][\w-]{0,60})\s*:\s*(\S.{0,1000})", re.DOTALL)
+_DECLARATION: Final = re.compile(r"\A\s*(-{0,2}[A-Za-z][\w-]{0,60})\s*:\s*(\S.{0,1000})", re.DOTALL)
 
 
 def _texts(values: Any) -> Any:

@@ -90,7 +90,7 @@ _DIRECTIONS: Final = (
     "Not spoken, and not done unless it is about length, language, the music's mood, no music or no effects:"
 )
 _ASKS: Final = re.compile(
-    r"(?:is|are|can|could|would|should|do|does|may|will|what|how|which)\b[^.!]*\?$", re.IGNORECASE
+    r"\A(?:is|are|can|could|would|should|do|does|may|will|what|how|which)\b[^.!]*\?$", re.IGNORECASE
 )
 """A question to the model rather than to listeners."""
 _MIN_OTHERS: Final = 2

@@ -1,6 +1,7 @@
 """An audio ad: the data of its three streams, the state of its workflow, and its lines for the model."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final, Literal, NotRequired, cast
 
 from typing_extensions import TypedDict
@@ -134,14 +135,24 @@ def summary(stream: str, data: Mapping[str, Any]) -> str:
     return f"{len(data['soundFxPrompts'])} sound effects"
 
 
-def timeline(streams: Mapping[str, Mapping[str, Any]], *, language: str, spot_s: float) -> Timeline:
-    """Return the ad's timeline from the data of its streams; absent streams are silent."""
+def timeline(
+    streams: Mapping[str, Mapping[str, Any]],
+    *,
+    language: str,
+    spot_s: float,
+    spoken_s: Mapping[str, float] = MappingProxyType({}),
+) -> Timeline:
+    """Return the ad's timeline from the data of its streams; absent streams are silent.
+
+    `spoken_s` has the seconds of rendered speech by track.
+    """
     return build_timeline(
         streams.get("voices", {}).get("voiceTracks", ()),
         streams.get("sfx", {}).get("soundFxPrompts", ()),
         language=language,
         spot_s=spot_s,
         music=streams.get("music"),
+        spoken_s=spoken_s,
     )
 
 

@@ -1,0 +1,78 @@
+"""Casting: the speaker that an engine has for each voice of the catalogue, and a notice of other voices."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from callsheet.providers.speech import REMEDY, Line, Speech
+from callsheet.providers.speech.local import LANGUAGE, SPEAKERS
+from callsheet.state.errors import Conflict
+from callsheet.tools.ads import voices
+from callsheet.tools.ads.voices import Voice
+
+_ENDPOINT_SPEAKERS: Final[Mapping[str, Sequence[str]]] = {
+    "female": ("coral", "nova", "shimmer", "marin", "sage"),
+    "male": ("ash", "onyx", "echo", "verse", "cedar"),
+    "": ("alloy", "coral", "ash", "nova", "onyx"),
+}
+"""OpenAI's voices by gender as heard, for voices of other providers."""
+_DIRECTIONS: Final = "Speak as in a radio advertisement."
+
+
+@dataclass(frozen=True)
+class CastLine:
+    """A line with its speaker."""
+
+    id: str
+    """Id of the track."""
+    line: Line
+    notice: str
+    """Sentence on the other voice that speaks; empty if it is the one that was cast."""
+
+
+def cast(tracks: Sequence[Mapping[str, Any]], language: str, speech: Speech | None) -> list[CastLine]:
+    """Return the tracks with their speakers; `speech` is the endpoint, None for the local model.
+
+    A voice keeps its speaker, and two voices have two as long as there are enough. Raises `Conflict` for a
+    language that no engine speaks.
+    """
+    speakers: dict[str, str] = {}
+    lines = []
+    for track in tracks:
+        voice = voices.find(str(track["voiceId"]))
+        spoken = voice.language if voice else language
+        if speech is None and spoken != LANGUAGE:
+            raise Conflict(
+                f"nothing speaks {spoken.title()} on this server: the local voices speak English only",
+                remedy=f"{REMEDY}; then render again",
+            )
+        name = str(track["voiceId"])
+        if name not in speakers:
+            speakers[name] = _speaker(voice, speech is not None, [*speakers.values()])
+        speed = float(track.get("speed") or 1.0)
+        direction = _DIRECTIONS if speech else ""
+        line = Line(str(track["text"]), speakers[name], spoken, speed, direction)
+        lines.append(CastLine(str(track["id"]), line, _notice(voice, name, line.speaker)))
+    return lines
+
+
+def _speaker(voice: Voice | None, by_endpoint: bool, taken: Sequence[str]) -> str:  # noqa: FBT001 -- one caller
+    if by_endpoint and voice and voice.provider == "openai":
+        return _own_name(voice)
+    gender = voice.gender if voice and voice.gender in {"female", "male"} else ""
+    known = (
+        _ENDPOINT_SPEAKERS[gender]
+        if by_endpoint
+        else [name for name, (heard, _) in SPEAKERS.items() if gender in {"", heard}]
+    )
+    return next((name for name in known if name not in taken), known[len(taken) % len(known)])
+
+
+def _own_name(voice: Voice) -> str:
+    return voice.id.partition("/")[2].partition("@")[0]
+
+
+def _notice(voice: Voice | None, name: str, speaker: str) -> str:
+    if voice and voice.provider == "openai" and _own_name(voice) == speaker:
+        return ""
+    return f"{voice.name if voice else name} is not available here; {speaker} speaks"

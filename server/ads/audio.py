@@ -183,6 +183,7 @@ async def _render(score: Score, report: Report) -> RecordingRecord:
     }
     task = SandboxTask("the mix", "callsheet.tools.audio.mixing", "mix_ad", arguments, b"".join(sounds))
     mixed = await run_task(task, _LIMITS, lambda done, of: report("mix", done, of))
+    report("mix", 1, 1)
     sound = b64decode(mixed.pop("sound"))
     details = {**mixed, "notices": [*notices, *mixed.pop("notes")], "versions": dict(score.versions)}
     media_type = details.pop("type")

@@ -36,6 +36,8 @@ _ENCODING_DB: Final = {"mp3": 0.7, "ogg": 1.0, "wav": 0.1}
 _ENCODING_LU: Final = {"mp3": 0.25, "ogg": 0.0, "wav": 0.0}
 """Loudness that an encoder takes away."""
 _MAX_ENCODINGS: Final = 3
+_STEPS: Final = 2
+"""Mixing, and encoding."""
 _STREAMS: Final[tuple[Stream, ...]] = ("voices", "music", "sfx")
 
 
@@ -76,7 +78,7 @@ def mix_ad(
 
     `data` has the speech of each track in a row, `clips` its bytes by track.
     """
-    report(0, 3)
+    report(0, _STEPS)
     voices = _read_clips(data, clips)
     spoken = {name: round(len(clip) / RATE, 3) for name, clip in voices.items()}
     timeline = build_timeline(
@@ -90,7 +92,7 @@ def mix_ad(
     ad = _Ad(streams, mixer, timeline, voices, options["only"])
     mixed = np.zeros((ad.length, 2), np.float32)
     notes = [*_add_voices(mixed, ad), *_add_music(mixed, ad), *_add_effects(mixed, ad)]
-    report(1, 3)
+    report(1, _STEPS)
     edge = round(options["profile"]["silence_s"] * RATE)
     finished = finish(np.pad(mixed, ((edge, edge), (0, 0))), options)
     return {**finished, "timeline": timeline, "spoken": spoken, "notes": notes}

@@ -1,0 +1,88 @@
+// The player of an ad: renders what is heard, plays all of it or one track, and says where something else is heard
+// than what the ad describes.
+import { useEffect, useRef, useState } from "preact/hooks";
+import { path, post, type ApiError } from "../api.ts";
+import { asApiError } from "../store.ts";
+import { Failure } from "../ui/states.tsx";
+import { Icon } from "../ui/icon.tsx";
+import type { Timeline } from "./ad_timeline.tsx";
+
+interface Rendering { url: string; seconds: number; leadSeconds: number; loudnessLufs: number | null; truePeakDbtp: number | null; notices: string[]; timeline: Timeline }
+
+/** The parts that can be heard alone, with their names; the first is the whole ad. */
+export function audibleParts(timeline: Timeline): [value: string, name: string][] {
+  const parts: [string, string][] = [["", "Everything"]];
+  timeline.voices.forEach((one, i) => parts.push([one.id ?? `track-${i}`, `Voice ${i + 1}`]));
+  if (timeline.music) parts.push(["music", "Music"]);
+  if (timeline.sfx.length) parts.push(["sfx", "Sound effects"]);
+  return parts;
+}
+
+/** The second of the timeline that is heard at a second of the file, which begins with silence. */
+export function playhead(current: number, lead: number, timeline: Timeline): number {
+  const end = Math.max(timeline.durationSeconds, timeline.music?.end ?? 0);
+  return Math.min(Math.max(0, current - lead), end);
+}
+
+export function AdPlayer({ ad, timeline, onRendered, onTime }: {
+  ad: string; timeline: Timeline; onRendered: (measured: Timeline) => void; onTime: (second: number | null) => void;
+}) {
+  const [part, setPart] = useState("");
+  const [rendering, setRendering] = useState<Rendering | null>(null);
+  const [busy, setBusy] = useState(false);
+  const [error, setError] = useState<ApiError | null>(null);
+  const audio = useRef<HTMLAudioElement>(null);
+  const listen = async (track: string) => {
+    setPart(track);
+    setBusy(true);
+    setError(null);
+    onTime(null);
+    try {
+      const reply = await post<Rendering>(path`/api/ads/${ad}/render`, track ? { track } : {});
+      setRendering(reply);
+      onRendered(reply.timeline);
+    } catch (failure) {
+      setRendering(null);
+      setError(asApiError(failure));
+    } finally {
+      setBusy(false);
+    }
+  };
+  useEffect(() => {
+    if (!rendering) return undefined;
+    let frame = 0;
+    const follow = () => {
+      const player = audio.current;
+      if (player && !player.paused) onTime(playhead(player.currentTime, rendering.leadSeconds, rendering.timeline));
+      frame = requestAnimationFrame(follow);
+    };
+    frame = requestAnimationFrame(follow);
+    return () => cancelAnimationFrame(frame);
+  }, [rendering]);
+  const show = () => rendering && audio.current && onTime(playhead(audio.current.currentTime, rendering.leadSeconds, rendering.timeline));
+  return (
+    <section class="part ad-player" aria-label="Listen" aria-busy={busy}>
+      <div class="ad-player-row">
+        <button type="button" class="button primary" disabled={busy} onClick={() => listen(part)}>
+          <Icon name="play" size={16} />{busy ? "Rendering …" : rendering ? "Render again" : "Listen"}
+        </button>
+        <label class="ad-player-part">
+          <span class="muted">Hear</span>
+          <select value={part} disabled={busy} onChange={(event) => listen(event.currentTarget.value)}>
+            {audibleParts(timeline).map(([value, name]) => <option key={value} value={value}>{name}</option>)}
+          </select>
+        </label>
+        {rendering?.loudnessLufs != null && <span class="num muted end">{rendering.loudnessLufs.toFixed(1)} LUFS · {rendering.truePeakDbtp?.toFixed(1)} dBTP</span>}
+      </div>
+      {error && <Failure error={error} />}
+      {rendering && (
+        <>
+          <audio ref={audio} controls autoplay preload="auto" src={rendering.url} onTimeUpdate={show} onSeeked={show}
+            onError={() => setRendering(null)} />
+          {rendering.notices.length > 0 && <ul class="ad-notices" role="note">{rendering.notices.map((one) => <li key={one}>{one}</li>)}</ul>}
+          <a class="link" href={rendering.url} download={`${ad}.mp3`}>Save the file</a>
+        </>
+      )}
+    </section>
+  );
+}

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import openai
 
@@ -22,7 +22,7 @@ _HEADS: Final = (b"RIFF", b"ID3", b"fLaC", b"OggS", b"\xff\xf3", b"\xff\xfb", b"
 
 
 @dataclass(frozen=True)
-class _Translator(ErrorTranslator):
+class _SpeechErrorTranslator(ErrorTranslator):
     """Names the settings of speech in messages."""
 
     key_name: str = VARIABLES["key"]
@@ -47,7 +47,7 @@ class SpeechEndpoint:
         self._settings = settings
         self._secret = settings.key.get_secret_value()
         self.model = f"endpoint/{settings.model}@{settings.url}"
-        self._errors = _Translator(
+        self._errors = _SpeechErrorTranslator(
             title="the speech server",
             prefix="SPEECH",
             model=settings.model,
@@ -84,11 +84,7 @@ class SpeechEndpoint:
         )
         async with turns:
             with self._errors.translate():
-                async with asyncio.timeout(self._settings.timeout_s), request as reply:
-                    async for piece in reply.iter_bytes():
-                        sound += piece
-                        if len(sound) > MAX_SOUND_BYTES:
-                            break
+                await self._read(request, sound)
         if len(sound) > MAX_SOUND_BYTES:
             raise Unavailable(
                 f"the speech server sent over {MAX_SOUND_BYTES} bytes for one line",
@@ -97,3 +93,11 @@ class SpeechEndpoint:
         if not sound.startswith(_HEADS):
             raise self._errors.unreadable_answer(bytes(sound[:100]).decode(errors="replace"))
         return bytes(sound)
+
+    async def _read(self, request: Any, sound: bytearray) -> None:
+        """Add the answer's bytes to `sound`, until it is too long."""
+        async with asyncio.timeout(self._settings.timeout_s), request as reply:
+            async for piece in reply.iter_bytes():
+                sound += piece
+                if len(sound) > MAX_SOUND_BYTES:
+                    return

@@ -37,7 +37,7 @@ _LIMITS: Final = TaskLimits(memory_bytes=2**30, cpu_s=90.0, output_bytes=60_000_
 
 
 class RenderRequest(BaseModel):
-    """What is to be rendered, and how."""
+    """Choice of a rendering."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -54,7 +54,7 @@ class Rendering(TypedDict):
 
     adId: str
     url: str
-    """Where the file is, for a day."""
+    """Path of the file, for a day."""
     versions: dict[str, str]
     """Version of each stream that was rendered."""
     format: AudioFormat
@@ -74,7 +74,7 @@ class Rendering(TypedDict):
 
 
 @dataclass(frozen=True)
-class Score:
+class AdScore:
     """Everything that the sound of an ad is made of."""
 
     ref: AdRef
@@ -91,8 +91,8 @@ class Score:
     def digest(self) -> str:
         """Name of the rendered file: the same score has the same."""
         parts = [_VERSION, self.request.model_dump(), self.streams, self.mixer, self.language, self.spot_s]
-        spoken = [self.speech.model, [asdict(one) for one in self.lines]]
-        return hashlib.sha256(canonical_json([*parts, *spoken]).encode()).hexdigest()
+        speech = [self.speech.model, [asdict(one) for one in self.lines]]
+        return hashlib.sha256(canonical_json([*parts, *speech]).encode()).hexdigest()
 
 
 def require_audio() -> None:
@@ -101,7 +101,7 @@ def require_audio() -> None:
         raise NotInstalled("sound is not installed", remedy="pip install 'callsheet[audio]'")
 
 
-async def read_score(ref: AdRef, request: RenderRequest) -> Score:
+async def read_score(ref: AdRef, request: RenderRequest) -> AdScore:
     """Return what is to be rendered; write nothing.
 
     Raises `Conflict` for an ad with nothing to hear, or in a language that nothing here speaks, `Missing` for
@@ -116,7 +116,7 @@ async def read_score(ref: AdRef, request: RenderRequest) -> Score:
     _require_playable(ref, request, timeline, streams)
     language, spot_s = service.language_and_length(ref.thread, ref.facts, streams)
     endpoint = configured_speech()
-    return Score(
+    return AdScore(
         ref=ref,
         request=request,
         streams=streams,
@@ -145,12 +145,12 @@ def _require_playable(
         raise TooLarge(rule, remedy="shorten the script or the music")
 
 
-async def find_rendering(score: Score) -> RecordingRecord | None:
+async def find_rendering(score: AdScore) -> RecordingRecord | None:
     """Return the record of the rendered file, or None."""
     return await recordings.find(score.ref.storage, score.ref.artefact, score.digest)
 
 
-async def render(score: Score, report: Report) -> Rendering:
+async def render(score: AdScore, report: Report) -> Rendering:
     """Render the ad, unless its file is kept already, and return its view.
 
     An owner's renderings take turns. Raises what the engine of speech raises, and `TooLarge`.
@@ -168,7 +168,7 @@ async def render(score: Score, report: Report) -> Rendering:
     return view(score, record)
 
 
-async def _render(score: Score, report: Report) -> RecordingRecord:
+async def _render(score: AdScore, report: Report) -> RecordingRecord:
     report("speech", 0, len(score.lines))
     sounds = await speak(
         score.ref.storage, score.ref.thread.owner, score.speech, [x.line for x in score.lines]
@@ -191,7 +191,7 @@ async def _render(score: Score, report: Report) -> RecordingRecord:
     return await recordings.store(ref.storage, ref.artefact, score.digest, sound, media_type, details)
 
 
-def _options(score: Score, notices: list[str]) -> dict[str, Any]:
+def _options(score: AdScore, notices: list[str]) -> dict[str, Any]:
     versions = ", ".join(f"{stream} {version}" for stream, version in score.versions.items())
     return {
         "language": score.language,
@@ -208,16 +208,16 @@ async def speak(storage: Storage, owner: str, speech: Speech, lines: list[Line])
     names = [
         hashlib.sha256(canonical_json([speech.model, asdict(line)]).encode()).hexdigest() for line in lines
     ]
-    sounds = {name: await recordings.spoken_line(storage, owner, name) for name in names}
+    sounds = {name: await recordings.speech_clip(storage, owner, name) for name in names}
     missing = {name: line for name, line in zip(names, lines, strict=True) if sounds[name] is None}
     if missing:
         for name, sound in zip(missing, await speech.say([*missing.values()]), strict=True):
-            await recordings.keep_spoken_line(storage, owner, name, sound)
+            await recordings.keep_speech_clip(storage, owner, name, sound)
             sounds[name] = sound
     return [sounds[name] or b"" for name in names]
 
 
-def view(score: Score, record: RecordingRecord) -> Rendering:
+def view(score: AdScore, record: RecordingRecord) -> Rendering:
     """Return the view of a rendered file."""
     request, details, ad_id = score.request, record["details"], score.ref.artefact.id
     query = {name: value for name, value in request.model_dump().items() if value}

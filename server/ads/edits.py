@@ -361,15 +361,15 @@ async def timeline_view(ref: AdRef, chosen: ChosenVersions) -> Timeline:
     """Return the timeline of the selected versions, with the lengths of speech that was rendered."""
     versions = chosen_versions(await ref.artefact.streams(ad.STREAMS), chosen)
     data = {name: version.data for name, version in versions.items()}
-    return service.timeline_of(ref.thread, ref.facts, data, await spoken_seconds(ref, versions.get("voices")))
+    return service.timeline_of(ref.thread, ref.facts, data, await speech_seconds(ref, versions.get("voices")))
 
 
-async def spoken_seconds(ref: AdRef, voices_version: Version | None) -> dict[str, float]:
+async def speech_seconds(ref: AdRef, voices_version: Version | None) -> dict[str, float]:
     """Return the measured seconds of each track of a voices version, if it was rendered within a day."""
     if voices_version is not None:
         for record in await recordings.newest(ref.storage, ref.artefact):
             if record["details"]["versions"].get("voices") == voices_version.id:
-                return dict(record["details"]["spoken"])
+                return dict(record["details"]["speechSeconds"])
     return {}
 
 

@@ -161,14 +161,14 @@ def timeline_of(
     thread: Thread,
     facts: Mapping[str, str],
     data: Mapping[str, Mapping[str, Any]],
-    spoken_s: Mapping[str, float] = MappingProxyType({}),
+    speech_s: Mapping[str, float] = MappingProxyType({}),
 ) -> Timeline:
     """Return the timeline of the streams' data, at the speaking rate of the voices' language.
 
-    `spoken_s` has the seconds of rendered speech by track.
+    `speech_s` has the seconds of rendered speech by track.
     """
     language, length_s = language_and_length(thread, facts, data)
-    return ad.timeline(data, language=language, spot_s=length_s, spoken_s=spoken_s)
+    return ad.timeline(data, language=language, spot_s=length_s, speech_s=speech_s)
 
 
 def language_and_length(

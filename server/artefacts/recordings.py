@@ -70,20 +70,20 @@ def _disposition(name: str, record: RecordingRecord) -> str:
 
 def _requested_part(request: Request, size: int, etag: str) -> tuple[int, int] | None:
     """Return the first byte and the one after the last; None for a range outside of the file."""
-    asked = _RANGE.fullmatch(request.headers.get("range", "").strip())
+    match = _RANGE.fullmatch(request.headers.get("range", "").strip())
     changed = request.headers.get("if-range", etag) != etag
-    if asked is None or asked[1] == asked[2] == "" or changed:
+    if match is None or match[1] == match[2] == "" or changed:
         return 0, size
-    if not asked[1]:
-        return max(0, size - int(asked[2])), size
-    start = int(asked[1])
-    end = min(size, int(asked[2]) + 1) if asked[2] else size
+    if not match[1]:
+        return max(0, size - int(match[2])), size
+    start = int(match[1])
+    end = min(size, int(match[2]) + 1) if match[2] else size
     return (start, end) if start < end else None
 
 
 async def progress_events(work: Work, heartbeat_s: float) -> Events:
     """Yield `progress` events of the work, then `result` or `error`; the work ends with its reader."""
-    queue: asyncio.Queue[ServerEvent | None] = asyncio.Queue()
+    queue: asyncio.Queue[ServerEvent] = asyncio.Queue()
 
     def report(stage: str, done: int, total: int) -> None:
         queue.put_nowait(ServerEvent("progress", dumps({"stage": stage, "done": done, "total": total})))
@@ -93,18 +93,18 @@ async def progress_events(work: Work, heartbeat_s: float) -> Events:
             queue.put_nowait(ServerEvent("result", dumps(await work(report))))
         except CallsheetError as error:
             queue.put_nowait(ServerEvent("error", dumps(error_body(error)[1])))
-        finally:
-            queue.put_nowait(None)
 
     task = asyncio.create_task(carry_out())
     try:
-        while True:
-            event: ServerEvent | None = None
-            with suppress(TimeoutError):
-                event = await asyncio.wait_for(queue.get(), heartbeat_s)
-                if event is None:
-                    break
-            yield event
+        while not (task.done() and queue.empty()):
+            yield await _next_event(queue, heartbeat_s)
         await task
     finally:
         await cancel_and_wait(task, within_s=_STOP_S)
+
+
+async def _next_event(queue: asyncio.Queue[ServerEvent], heartbeat_s: float) -> ServerEvent | None:
+    """Return the next event, or None after a silence of a heartbeat's length."""
+    with suppress(TimeoutError):
+        return await asyncio.wait_for(queue.get(), heartbeat_s)
+    return None

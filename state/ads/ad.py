@@ -140,11 +140,11 @@ def timeline(
     *,
     language: str,
     spot_s: float,
-    spoken_s: Mapping[str, float] = MappingProxyType({}),
+    speech_s: Mapping[str, float] = MappingProxyType({}),
 ) -> Timeline:
     """Return the ad's timeline from the data of its streams; absent streams are silent.
 
-    `spoken_s` has the seconds of rendered speech by track.
+    `speech_s` has the seconds of rendered speech by track.
     """
     return build_timeline(
         streams.get("voices", {}).get("voiceTracks", ()),
@@ -152,7 +152,7 @@ def timeline(
         language=language,
         spot_s=spot_s,
         music=streams.get("music"),
-        spoken_s=spoken_s,
+        speech_s=speech_s,
     )
 
 

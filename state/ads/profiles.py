@@ -11,7 +11,7 @@ class Profile:
     name: str
     title: str
     source: str
-    """Where the rules were read, and when."""
+    """Document of the rules, and when it was read."""
     loudness_lufs: float = -16.0
     """Integrated loudness, as in ITU-R BS.1770."""
     tolerance_lu: float = 1.0

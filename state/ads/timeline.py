@@ -119,20 +119,20 @@ def build_timeline(
     language: str,
     spot_s: float,
     music: Mapping[str, Any] | None = None,
-    spoken_s: Mapping[str, float] = _ESTIMATED,
+    speech_s: Mapping[str, float] = _ESTIMATED,
 ) -> Timeline:
     """Return the timeline of stored tracks, effects and music.
 
-    `spoken_s` has the seconds of rendered speech by track; the others are estimated. Raises `Invalid` for a
+    `speech_s` has the seconds of rendered speech by track; the others are estimated. Raises `Invalid` for a
     `playAfter` that is not "start" or an earlier track.
     """
     lead = sum(_duration(effect) for effect in effects if _placement(effect) == "start")
     lengths = {
         str(track["id"]): speaking_time_s(str(track["text"]), language, float(track.get("speed") or 1.0))
         for track in tracks
-        if track["id"] not in spoken_s
+        if track["id"] not in speech_s
     }
-    voices = _place_voices(tracks, {**spoken_s, **lengths}, lead)
+    voices = _place_voices(tracks, {**speech_s, **lengths}, lead)
     sfx = _place_sfx(effects, voices, lead)
     end = max([span["end"] for span in (*voices, *sfx)], default=0.0)
     result = Timeline(

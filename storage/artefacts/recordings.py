@@ -74,7 +74,7 @@ async def store(
         arguments: list[Argument] = [piece, int(keys.UPLOAD_TTL_S * 1000), i * PIECE_BYTES]
         if not await _APPEND(storage.redis, [part, meta], arguments):
             raise artefact.missing_artefact()
-    dropped = _dropped(known, digest, len(data))
+    dropped = _oldest_files(known, digest, len(data))
     file = keys.recording(kind, stored_id, digest)
     names = [part, file, keys.recordings(kind, stored_id), meta]
     names += [keys.recording(kind, stored_id, name) for name in dropped]
@@ -84,7 +84,7 @@ async def store(
     return record
 
 
-def _dropped(known: Mapping[str, RecordingRecord], digest: str, size: int) -> list[str]:
+def _oldest_files(known: Mapping[str, RecordingRecord], digest: str, size: int) -> list[str]:
     """Return the oldest files that make room for `size` bytes."""
     dropped, room = [], MAX_BYTES - size
     for name, record in sorted(known.items(), key=lambda item: -item[1]["number"]):
@@ -125,12 +125,12 @@ async def read(
         yield piece
 
 
-async def spoken_line(storage: Storage, owner: str, digest: str) -> bytes | None:
+async def speech_clip(storage: Storage, owner: str, digest: str) -> bytes | None:
     """Return the sound of a line that was spoken within a day, or None."""
-    sound: bytes | None = await storage.redis.get(keys.spoken_line(owner, digest))
+    sound: bytes | None = await storage.redis.get(keys.speech_clip(owner, digest))
     return sound
 
 
-async def keep_spoken_line(storage: Storage, owner: str, digest: str, sound: bytes) -> None:
+async def keep_speech_clip(storage: Storage, owner: str, digest: str, sound: bytes) -> None:
     """Keep the sound of a line for a day. Twice is safe."""
-    await storage.redis.set(keys.spoken_line(owner, digest), sound, px=_MS)
+    await storage.redis.set(keys.speech_clip(owner, digest), sound, px=_MS)

@@ -169,7 +169,7 @@ def recording_part(kind: str, artefact: str, name: str) -> str:
     return f"{kind}:{hash_tag(artefact)}:recording-part:{name}"
 
 
-def spoken_line(owner: str, digest: str) -> str:
+def speech_clip(owner: str, digest: str) -> str:
     """String of the sound file of one spoken line."""
     return f"owner:{hash_tag(owner)}:speech:{digest}"
 

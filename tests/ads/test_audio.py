@@ -42,7 +42,7 @@ async def read_sound(client: httpx.AsyncClient, url: str) -> Any:
     return soundfile.read(io.BytesIO(reply.content), always_2d=True)
 
 
-async def test_the_ad_of_the_readme_is_heard_without_any_key(client: httpx.AsyncClient) -> None:
+async def test_the_ad_of_the_readme_is_audible_without_any_key(client: httpx.AsyncClient) -> None:
     """At −16 LUFS, with a true peak of at most −2 dBTP and half a second of silence at both ends."""
     await generate_ad(client, brief=README_BRIEF)
     assert (await client.get("/api/ads/ad-1/audio")).status_code == 404
@@ -73,32 +73,32 @@ async def test_the_timeline_is_measured_once_the_voices_were_rendered(client: ht
     timeline = (await client.get("/api/ads/ad-1/timeline")).json()
     assert timeline["timing"] == "measured"
     assert timeline == rendering["timeline"] == (await client.get("/api/ads/ad-1")).json()["timeline"]
-    spoken = [span["end"] - span["start"] for span in timeline["voices"]]
+    speech_s = [span["end"] - span["start"] for span in timeline["voices"]]
     estimated = [span["end"] - span["start"] for span in generated["timeline"]["voices"]]
-    assert spoken != estimated
-    assert sum(spoken) == pytest.approx(sum(estimated), rel=0.5)
+    assert speech_s != estimated
+    assert sum(speech_s) == pytest.approx(sum(estimated), rel=0.5)
 
 
 async def test_a_part_of_the_file_is_sent_and_a_known_one_is_not(client: httpx.AsyncClient) -> None:
     await generate_ad(client, brief=README_BRIEF)
     rendering = await render(client, format="wav")
-    whole = await client.get(rendering["url"])
-    assert (whole.headers["accept-ranges"], whole.headers["content-type"]) == ("bytes", "audio/wav")
+    complete = await client.get(rendering["url"])
+    assert (complete.headers["accept-ranges"], complete.headers["content-type"]) == ("bytes", "audio/wav")
     part = await client.get(rendering["url"], headers={"Range": "bytes=100-299"})
-    assert (part.status_code, part.content) == (206, whole.content[100:300])
+    assert (part.status_code, part.content) == (206, complete.content[100:300])
     assert part.headers["content-range"] == f"bytes 100-299/{rendering['size']}"
     end = await client.get(rendering["url"], headers={"Range": "bytes=-50"})
-    assert (end.status_code, end.content) == (206, whole.content[-50:])
+    assert (end.status_code, end.content) == (206, complete.content[-50:])
     beyond = await client.get(rendering["url"], headers={"Range": "bytes=99999999-"})
     assert (beyond.status_code, beyond.headers["content-range"]) == (416, f"bytes */{rendering['size']}")
-    known = await client.get(rendering["url"], headers={"If-None-Match": whole.headers["etag"]})
+    known = await client.get(rendering["url"], headers={"If-None-Match": complete.headers["etag"]})
     assert (known.status_code, known.content) == (304, b"")
     await client.patch("/api/ads/ad-1/mixer", json={"music": {"volumeDb": -20}})
     changed = await client.get(rendering["url"])
     assert (changed.status_code, "render" in changed.json()["remedy"]) == (404, True)
 
 
-async def test_the_mixer_and_one_track_alone_are_heard(client: httpx.AsyncClient) -> None:
+async def test_the_mixer_and_one_track_alone_are_audible(client: httpx.AsyncClient) -> None:
     await generate_ad(client, brief=README_BRIEF)
     alone, rate = await read_sound(client, (await render(client, track="track-1", format="wav"))["url"])
     timeline = (await client.get("/api/ads/ad-1/timeline")).json()

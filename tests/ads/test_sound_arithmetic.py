@@ -24,7 +24,8 @@ from callsheet.tools.audio.signals import (
 def noise(seconds: float, gain: float = 0.1) -> np.ndarray:
     random = np.random.default_rng(7)
     envelope = 1 + np.sin(np.linspace(0, 60, int(seconds * RATE)))
-    return (random.standard_normal((len(envelope), 2)) * gain * envelope[:, None]).astype(np.float32)
+    samples: np.ndarray = random.standard_normal((len(envelope), 2)) * gain * envelope[:, None]
+    return samples.astype(np.float32)
 
 
 def test_loudness_is_that_of_the_standard() -> None:
@@ -82,7 +83,7 @@ def test_silence_at_the_ends_is_cut() -> None:
 
 @pytest.mark.parametrize("seconds", [0.001, 0.2, 1.5])
 @pytest.mark.parametrize("name", [*ARCHETYPES, PLACEHOLDER])
-def test_every_sketch_has_its_length_and_is_heard(name: str, seconds: float) -> None:
+def test_every_sketch_has_its_length_and_is_audible(name: str, seconds: float) -> None:
     description = ARCHETYPES[name][0][0] if name in ARCHETYPES else "zzz"
     drawn, samples = sketch(description, seconds)
     assert drawn == name
@@ -104,7 +105,7 @@ def test_every_sketch_has_its_length_and_is_heard(name: str, seconds: float) -> 
         ("sizzling pan", "crackle"),
     ],
 )
-def test_a_sketch_is_chosen_by_whole_words(description: str, name: str) -> None:
+def test_a_sketch_is_chosen_by_complete_words(description: str, name: str) -> None:
     assert sketch(description, 0.1)[0] == name
 
 

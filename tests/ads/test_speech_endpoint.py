@@ -44,12 +44,12 @@ async def write_voices(client: httpx.AsyncClient, *voices: str, **more: Any) -> 
     assert reply.status_code == 201, reply.text
 
 
-async def test_a_line_is_asked_for_with_voice_pace_and_direction(double: SpeechDouble) -> None:
+async def test_a_line_is_requested_with_voice_pace_and_direction(double: SpeechDouble) -> None:
     speech = configured_speech(double.environ)
     assert speech is not None
     assert await speech.say([LINE]) == [tone(LETTER_S * len(LINE.text))]
-    [asked] = double.requests
-    assert asked == {
+    [request] = double.requests
+    assert request == {
         "model": "tones",
         "voice": "alloy",
         "input": "Fresh bread.",
@@ -102,9 +102,9 @@ async def test_voices_of_openai_are_rendered_as_cast_in_every_language(
     await write_voices(client, "openai/alloy@thai", language="thai")
     reply = (await client.post("/api/ads/ad-1/render", json={"format": "ogg"})).json()
     assert not any("not available" in notice for notice in reply["notices"])
-    assert [asked["voice"] for asked in double.requests] == ["alloy"]
-    spoken = reply["timeline"]["voices"][0]
-    assert spoken["end"] - spoken["start"] == pytest.approx(
+    assert [request["voice"] for request in double.requests] == ["alloy"]
+    speech_s = reply["timeline"]["voices"][0]
+    assert speech_s["end"] - speech_s["start"] == pytest.approx(
         LETTER_S * len("Fresh bread 0, every morning."), abs=0.1
     )
 
@@ -116,7 +116,7 @@ async def test_a_voice_of_another_provider_is_replaced_by_one_of_its_gender_and_
     await write_voices(client, "azure/en-US-AndrewMultilingualNeural@english", "openai/alloy@english")
     reply = (await client.post("/api/ads/ad-1/render", json={"format": "ogg"})).json()
     assert reply["notices"][0] == "Andrew Multilingual is not available here; ash speaks"
-    assert {asked["voice"] for asked in double.requests} == {"ash", "alloy"}
+    assert {request["voice"] for request in double.requests} == {"ash", "alloy"}
 
 
 @pytest.mark.slow

@@ -40,10 +40,10 @@ def cast(tracks: Sequence[Mapping[str, Any]], language: str, speech: Speech | No
     lines = []
     for track in tracks:
         voice = voices.find(str(track["voiceId"]))
-        spoken = voice.language if voice else language
-        if speech is None and spoken != LANGUAGE:
+        voice_language = voice.language if voice else language
+        if speech is None and voice_language != LANGUAGE:
             raise Conflict(
-                f"nothing speaks {spoken.title()} on this server: the local voices speak English only",
+                f"nothing speaks {voice_language.title()} here: the local voices speak English only",
                 remedy=f"{REMEDY}; then render again",
             )
         name = str(track["voiceId"])
@@ -51,7 +51,7 @@ def cast(tracks: Sequence[Mapping[str, Any]], language: str, speech: Speech | No
             speakers[name] = _speaker(voice, speech is not None, [*speakers.values()])
         speed = float(track.get("speed") or 1.0)
         direction = _DIRECTIONS if speech else ""
-        line = Line(str(track["text"]), speakers[name], spoken, speed, direction)
+        line = Line(str(track["text"]), speakers[name], voice_language, speed, direction)
         lines.append(CastLine(str(track["id"]), line, _notice(voice, name, line.speaker)))
     return lines
 
@@ -63,7 +63,7 @@ def _speaker(voice: Voice | None, by_endpoint: bool, taken: Sequence[str]) -> st
     known = (
         _ENDPOINT_SPEAKERS[gender]
         if by_endpoint
-        else [name for name, (heard, _) in SPEAKERS.items() if gender in {"", heard}]
+        else [name for name, (sounds, _) in SPEAKERS.items() if gender in {"", sounds}]
     )
     return next((name for name in known if name not in taken), known[len(taken) % len(known)])
 

@@ -27,7 +27,7 @@ from callsheet.tools.audio.signals import (
     true_peak_dbtp,
 )
 
-_SPOKEN_LUFS: Final = -20.0
+_LEVEL_LUFS: Final = -20.0
 """Loudness of every voice and of the music before the mixer's gains."""
 _ATTACK_S: Final = 0.08
 _RELEASE_S: Final = 0.4
@@ -43,7 +43,7 @@ _STREAMS: Final[tuple[Stream, ...]] = ("voices", "music", "sfx")
 
 @dataclass(frozen=True)
 class _Ad:
-    """What the mix is made of."""
+    """Data of a mix."""
 
     streams: Mapping[str, Mapping[str, Any]]
     mixer: Mapping[str, Any]
@@ -80,14 +80,14 @@ def mix_ad(
     """
     report(0, _STEPS)
     voices = _read_clips(data, clips)
-    spoken = {name: round(len(clip) / RATE, 3) for name, clip in voices.items()}
+    speech_s = {name: round(len(clip) / RATE, 3) for name, clip in voices.items()}
     timeline = build_timeline(
         streams.get("voices", {}).get("voiceTracks", ()),
         streams.get("sfx", {}).get("soundFxPrompts", ()),
         language=options["language"],
         spot_s=options["spotSeconds"],
         music=streams.get("music"),
-        spoken_s=spoken,
+        speech_s=speech_s,
     )
     ad = _Ad(streams, mixer, timeline, voices, options["only"])
     mixed = np.zeros((ad.length, 2), np.float32)
@@ -95,20 +95,20 @@ def mix_ad(
     report(1, _STEPS)
     edge = round(options["profile"]["silence_s"] * RATE)
     finished = finish(np.pad(mixed, ((edge, edge), (0, 0))), options)
-    return {**finished, "timeline": timeline, "spoken": spoken, "notes": notes}
+    return {**finished, "timeline": timeline, "speechSeconds": speech_s, "notes": notes}
 
 
 def _read_clips(data: bytes, sizes: Mapping[str, int]) -> dict[str, Samples]:
     """Return the trimmed speech of each track, at one loudness."""
     clips, start = {}, 0
     for name, size in sizes.items():
-        clips[name] = _levelled(trim(decode(data[start : start + size])))
+        clips[name] = _at_one_level(trim(decode(data[start : start + size])))
         start += size
     return clips
 
 
-def _levelled(samples: Samples) -> Samples:
-    difference = _SPOKEN_LUFS - loudness_lufs(samples)
+def _at_one_level(samples: Samples) -> Samples:
+    difference = _LEVEL_LUFS - loudness_lufs(samples)
     return samples if math.isinf(difference) else samples * np.float32(decibels(difference))
 
 
@@ -132,14 +132,14 @@ def _add_music(mixed: Samples, ad: _Ad) -> list[str]:
     name = choose_bed(str(ad.streams["music"]["musicPrompt"]))
     levels = ad.mixer["music"]
     seconds = ad.timeline["music"]["end"]
-    bed = _levelled(read_bed(name, seconds))
-    bed *= _ducked(ad, len(bed), levels["duckingDb"])[:, None]
+    bed = _at_one_level(read_bed(name, seconds))
+    bed *= _ducking(ad, len(bed), levels["duckingDb"])[:, None]
     _fade(bed, levels["fadeInSeconds"], levels["fadeOutSeconds"])
     _add(mixed, bed, 0.0, levels["volumeDb"])
     return [f"The music is the bed {name} from the library, not the described music."]
 
 
-def _ducked(ad: _Ad, count: int, ducking_db: float) -> Samples:
+def _ducking(ad: _Ad, count: int, ducking_db: float) -> Samples:
     """Return the gain of the music: lower while a voice speaks, with a short way down and a longer one up."""
     gain = np.ones(count, np.float32)
     time = np.arange(count, dtype=np.float32) / RATE
@@ -178,12 +178,12 @@ def finish(samples: Samples, options: Mapping[str, Any]) -> dict[str, Any]:
         target = profile["loudness_lufs"] + _ENCODING_LU[form]
         mastered = master(samples, target, profile["peak_dbtp"] - room)
         sound = encode(mastered, form, options["tags"])
-        heard = _read_back(sound)
-        excess = true_peak_dbtp(heard) - profile["peak_dbtp"]
+        decoded = _read_back(sound)
+        excess = true_peak_dbtp(decoded) - profile["peak_dbtp"]
         if excess <= 0:
             break
         room += excess + 0.1
-    measured = (loudness_lufs(heard), true_peak_dbtp(heard))
+    measured = (loudness_lufs(decoded), true_peak_dbtp(decoded))
     return {
         "sound": b64encode(sound).decode(),
         "type": FORMATS[form][0],

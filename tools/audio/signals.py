@@ -65,23 +65,23 @@ def resample(samples: Samples, rate: int) -> Samples:
     if rate == RATE or not len(samples):
         return samples
     unit = rate // math.gcd(rate, RATE)
-    whole = -(-len(samples) // unit) * unit
-    count = whole * RATE // rate
-    spectrum = np.fft.rfft(samples, whole, axis=0)
+    padded_length = -(-len(samples) // unit) * unit
+    count = padded_length * RATE // rate
+    spectrum = np.fft.rfft(samples, padded_length, axis=0)
     moved = np.zeros((count // 2 + 1, *samples.shape[1:]), spectrum.dtype)
     kept = min(len(spectrum), len(moved))
     moved[:kept] = spectrum[:kept]
-    result = np.fft.irfft(moved, count, axis=0) * (count / whole)
+    result = np.fft.irfft(moved, count, axis=0) * (count / padded_length)
     return result[: round(len(samples) * RATE / rate)].astype(np.float32)
 
 
 def trim(samples: Samples) -> Samples:
     """Return a clip without the silence at its ends, for a timeline of what is heard."""
-    heard = np.flatnonzero(np.abs(samples) > _QUIET * np.abs(samples).max(initial=0.0))
-    if not len(heard):
+    audible = np.flatnonzero(np.abs(samples) > _QUIET * np.abs(samples).max(initial=0.0))
+    if not len(audible):
         return samples[:0]
     margin = int(_MARGIN_S * RATE)
-    return samples[max(0, heard[0] - margin) : heard[-1] + margin]
+    return samples[max(0, audible[0] - margin) : audible[-1] + margin]
 
 
 def decibels(value: float) -> float:
@@ -97,7 +97,7 @@ def loudness_lufs(samples: Samples) -> float:
         columns = np.pad(columns, ((0, block - len(columns)), (0, 0)))
     power = np.zeros((len(columns) - block) // step + 1)
     for column in columns.T:
-        sums = np.concatenate(([0.0], np.cumsum(np.square(_weighted(column), dtype=np.float64))))
+        sums = np.concatenate(([0.0], np.cumsum(np.square(_k_weighting(column), dtype=np.float64))))
         starts = np.arange(len(power)) * step
         power += (sums[starts + block] - sums[starts]) / block
     loud = power[power > _power(_SILENT_LUFS)]
@@ -111,13 +111,13 @@ def _power(lufs: float) -> float:
     return float(10 ** ((lufs + 0.691) / 10))
 
 
-def _weighted(column: Samples) -> Samples:
+def _k_weighting(column: Samples) -> Samples:
     """Return a channel through the K filter, in parts to save memory; it rings for less than a second."""
     result = np.empty_like(column)
     for start in range(0, len(column), _PART):
         before = min(start, RATE)
         part = column[start - before : start + _PART]
-        filtered: Samples = np.fft.irfft(np.fft.rfft(part, _PART + 2 * RATE) * _response(), _PART + 2 * RATE)
+        filtered = np.fft.irfft(np.fft.rfft(part, _PART + 2 * RATE) * _response(), _PART + 2 * RATE)
         result[start : start + _PART] = filtered[before : len(part)]
     return result
 
@@ -184,7 +184,8 @@ def limit(samples: Samples, ceiling_dbtp: float) -> Samples:
     lowest = _lowest(np.pad(wanted, half * 2, constant_values=1.0))
     sums = np.concatenate(([0.0], np.cumsum(lowest, dtype=np.float64)))
     gain = ((sums[_LOOKAHEAD:] - sums[:-_LOOKAHEAD]) / _LOOKAHEAD).astype(np.float32)
-    return samples * (gain if samples.ndim == 1 else gain[:, None])
+    result: Samples = samples * (gain if samples.ndim == 1 else gain[:, None])
+    return result
 
 
 def _lowest(values: Samples) -> Samples:

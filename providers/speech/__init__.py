@@ -51,6 +51,11 @@ class Speech(Protocol):
         """Engine and model: the same line and model give the same sound, or one as good."""
         ...
 
+    @property
+    def is_local(self) -> bool:
+        """True for the model of this installation, which speaks English with preview voices."""
+        ...
+
     async def say(self, lines: Sequence[Line]) -> list[bytes]:
         """Return a sound file for each line; raises `Unavailable`, `Invalid` or `Oversized`."""
         ...

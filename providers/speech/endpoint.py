@@ -43,6 +43,8 @@ class _SpeechErrorTranslator(ErrorTranslator):
 class SpeechEndpoint:
     """Speech from an endpoint. Implements `Speech`."""
 
+    is_local = False
+
     def __init__(self, settings: SpeechSettings) -> None:
         self._settings = settings
         self._secret = settings.key.get_secret_value()

@@ -1,30 +1,27 @@
 """The sound of an ad: rendered from versions and mixer, and kept by the digest of all that it is made of."""
 
-import hashlib
 from base64 import b64decode
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from importlib.util import find_spec
 from typing import Any, Final, Literal
 from urllib.parse import quote, urlencode
 
 from pydantic import BaseModel, ConfigDict, Field
 from typing_extensions import TypedDict
 
-from callsheet.providers.speech import Line, Speech, configured_speech
+from callsheet.providers.speech import Speech
 from callsheet.server.ads import edits, service
 from callsheet.server.ads.edits import AdRef, ChosenVersions
 from callsheet.server.artefacts.recordings import Report
+from callsheet.server.artefacts.speech import digest_of, find_speech, require_audio, speak
 from callsheet.state.ads import ad
+from callsheet.state.ads.preflight import Check, Measured, preflight
 from callsheet.state.ads.profiles import PROFILES
 from callsheet.state.ads.timeline import Timeline
-from callsheet.state.errors import Conflict, Missing, NotInstalled, Oversized, TooLarge
-from callsheet.state.plan import canonical_json
+from callsheet.state.errors import Conflict, Missing, Oversized, TooLarge
 from callsheet.storage.artefacts import recordings
 from callsheet.storage.artefacts.recordings import RecordingRecord
-from callsheet.storage.redis.connection import Storage
 from callsheet.tools.audio.casting import CastLine, cast
-from callsheet.tools.audio.speech import LocalSpeech
 from callsheet.tools.guard.sandbox import SandboxTask, TaskLimits, owner_turn, run_task
 
 AudioFormat = Literal["mp3", "ogg", "wav"]
@@ -92,13 +89,7 @@ class AdScore:
         """Name of the rendered file: the same score has the same."""
         parts = [_VERSION, self.request.model_dump(), self.streams, self.mixer, self.language, self.spot_s]
         speech = [self.speech.model, [asdict(one) for one in self.lines]]
-        return hashlib.sha256(canonical_json([*parts, *speech]).encode()).hexdigest()
-
-
-def require_audio() -> None:
-    """Raise `NotInstalled` without the libraries of the extra `audio`."""
-    if find_spec("hibari") is None or find_spec("soundfile") is None:
-        raise NotInstalled("sound is not installed", remedy="pip install 'callsheet[audio]'")
+        return digest_of(*parts, *speech)
 
 
 async def read_score(ref: AdRef, request: RenderRequest) -> AdScore:
@@ -115,7 +106,7 @@ async def read_score(ref: AdRef, request: RenderRequest) -> AdScore:
     timeline = service.timeline_of(ref.thread, ref.facts, streams)
     _require_playable(ref, request, timeline, streams)
     language, spot_s = service.language_and_length(ref.thread, ref.facts, streams)
-    endpoint = configured_speech()
+    speech = find_speech()
     return AdScore(
         ref=ref,
         request=request,
@@ -124,8 +115,8 @@ async def read_score(ref: AdRef, request: RenderRequest) -> AdScore:
         mixer=ad.mixer(streams, await ref.artefact.mixer()),
         language=language,
         spot_s=spot_s,
-        lines=cast(tracks, language, endpoint),
-        speech=endpoint or LocalSpeech(""),
+        lines=cast(tracks, language, speech),
+        speech=speech,
     )
 
 
@@ -203,18 +194,55 @@ def _options(score: AdScore, notices: list[str]) -> dict[str, Any]:
     }
 
 
-async def speak(storage: Storage, owner: str, speech: Speech, lines: list[Line]) -> list[bytes]:
-    """Return a sound file for each line; those that were spoken within a day are not spoken again."""
-    names = [
-        hashlib.sha256(canonical_json([speech.model, asdict(line)]).encode()).hexdigest() for line in lines
-    ]
-    sounds = {name: await recordings.speech_clip(storage, owner, name) for name in names}
-    missing = {name: line for name, line in zip(names, lines, strict=True) if sounds[name] is None}
-    if missing:
-        for name, sound in zip(missing, await speech.say([*missing.values()]), strict=True):
-            await recordings.keep_speech_clip(storage, owner, name, sound)
-            sounds[name] = sound
-    return [sounds[name] or b"" for name in names]
+class Preflight(TypedDict):
+    """A rendered file beside the rules of a place of delivery."""
+
+    adId: str
+    profile: str
+    title: str
+    source: str
+    verdict: Literal["pass", "warn", "fail"]
+    """The worst of its checks."""
+    checks: list[Check]
+
+
+async def preflight_view(score: AdScore, profile: ProfileName) -> Preflight:
+    """Return the checks of a rendered file; raise `Missing` if it was not rendered."""
+    record = await find_rendering(score)
+    if record is None:
+        raise missing_rendering(score)
+    rules, details = PROFILES[profile], record["details"]
+    measured = Measured(
+        seconds=details["seconds"],
+        size=record["size"],
+        format=score.request.format,
+        sample_rate=details["sampleRate"],
+        loudness_lufs=details["loudnessLufs"],
+        peak_dbtp=details["truePeakDbtp"],
+        silence_s=tuple(details["silenceSeconds"]),
+        words=sum(len(one.line.text.split()) for one in score.lines),
+        script_s=details["timeline"]["durationSeconds"],
+        stand_ins=tuple(details["notices"]),
+    )
+    checks = preflight(rules, measured)
+    verdicts = {check["verdict"] for check in checks}
+    return Preflight(
+        adId=score.ref.artefact.id,
+        profile=profile,
+        title=rules.title,
+        source=rules.source,
+        verdict="fail" if "fail" in verdicts else "warn" if "warn" in verdicts else "pass",
+        checks=checks,
+    )
+
+
+def missing_rendering(score: AdScore) -> Missing:
+    """Return the error for a file that is not kept."""
+    ad_id = score.ref.artefact.id
+    return Missing(
+        f"ad {ad_id!r} as it is now was not rendered, or more than a day ago",
+        remedy=f"render it: POST /api/ads/{quote(ad_id, safe='')}/render with the same fields",
+    )
 
 
 def view(score: AdScore, record: RecordingRecord) -> Rendering:

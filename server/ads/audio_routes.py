@@ -5,12 +5,13 @@ from typing import Annotated, Any, Final
 from urllib.parse import quote
 
 from fastapi import Query, Request
+from pydantic import Field
 from starlette.responses import Response
 
-from callsheet.providers.speech import Line, configured_speech
 from callsheet.server.ads import audio, edits
-from callsheet.server.ads.audio import Rendering, RenderRequest
+from callsheet.server.ads.audio import Preflight, ProfileName, Rendering, RenderRequest
 from callsheet.server.artefacts.recordings import SOUND, progress_events, sound_reply
+from callsheet.server.artefacts.speech import find_speech, require_audio, speak
 from callsheet.server.http.auth import current_owner
 from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import documented_responses
@@ -21,7 +22,6 @@ from callsheet.server.http.requests import api_router
 from callsheet.state.errors import Missing
 from callsheet.tools.ads import voices
 from callsheet.tools.audio.casting import cast
-from callsheet.tools.audio.speech import LocalSpeech
 
 router = api_router("/api/ads/{ad_id}", "ads")
 voice_router = api_router("/api/voices", "voices")
@@ -52,6 +52,12 @@ _SAMPLES: Final = {
 """A sentence to hear a voice by; other languages have the voice's name."""
 
 
+class PreflightQuery(RenderRequest):
+    """Choice of a rendering, and of the rules that it is checked by."""
+
+    against: ProfileName | None = Field(None, description="Those of `profile` when left out")
+
+
 @router.post("/render", responses=_RENDER, response_model=None)
 @with_policy(API_RUN)
 async def render_ad(ad_id: str, body: RenderRequest, request: Request) -> Response:
@@ -79,27 +85,32 @@ async def get_audio(ad_id: str, query: Annotated[RenderRequest, Query()], reques
     score = await audio.read_score(ref, query)
     record = await audio.find_rendering(score)
     if record is None:
-        raise Missing(
-            f"ad {ad_id!r} as it is now was not rendered, or more than a day ago",
-            remedy=f"render it: POST /api/ads/{quote(ad_id, safe='')}/render with the same fields",
-        )
+        raise audio.missing_rendering(score)
     return sound_reply(request, ref.storage, ref.artefact, score.digest, record)
+
+
+@router.get("/preflight", responses=documented_responses(*_ERRORS, reply=Preflight))
+@with_policy(API_READ)
+async def check_ad(ad_id: str, query: Annotated[PreflightQuery, Query()], request: Request) -> Preflight:
+    """Check the rendered file of the ad by the rules of a place of delivery."""
+    ref = await edits.find_ad(app_context(request).storage, ad_id, current_owner(request))
+    chosen = RenderRequest(**query.model_dump(exclude={"against"}))
+    return await audio.preflight_view(await audio.read_score(ref, chosen), query.against or query.profile)
 
 
 @voice_router.get("/{voice_id}/preview", responses=_FILE, response_class=Response)
 @with_policy(API_READ)
 async def preview_voice(voice_id: str, request: Request) -> Response:
     """Send a sentence that the voice speaks; the header Voice-Notice says which other one speaks for it."""
-    audio.require_audio()
+    require_audio()
     voice = voices.find(voice_id)
     if voice is None:
         raise Missing(f"there is no voice {voice_id[:200]!r}", remedy="list them with GET /api/voices")
-    endpoint = configured_speech()
-    text = _SAMPLES.get(voice.language, voice.name)
-    [sample] = cast([{"id": "sample", "voiceId": voice_id, "text": text}], voice.language, endpoint)
     owner = current_owner(request)
-    lines: list[Line] = [sample.line]
-    [sound] = await audio.speak(app_context(request).storage, owner, endpoint or LocalSpeech(owner), lines)
+    speech = find_speech(owner)
+    text = _SAMPLES.get(voice.language, voice.name)
+    [sample] = cast([{"id": "sample", "voiceId": voice_id, "text": text}], voice.language, speech)
+    [sound] = await speak(app_context(request).storage, owner, speech, [sample.line])
     headers = {
         "Cache-Control": "private, max-age=3600",
         "Content-Security-Policy": "default-src 'none'; sandbox",

@@ -19,6 +19,9 @@ class Profile:
     """Highest true peak."""
     silence_s: float = 0.5
     """Silence before the first and after the last sound."""
+    sample_rate: int = 44_100
+    formats: tuple[str, ...] = ()
+    """Formats that are accepted, the best first; empty for all."""
     max_s: float | None = None
     """Longest spot."""
     max_bytes: int | None = None
@@ -35,6 +38,7 @@ PROFILES: Final = {
             "Spotify",
             "Spotify Advertising, specifications of audio ads, read in 2026-11",
             tolerance_lu=1.5,
+            formats=("mp3", "ogg", "wav"),
             max_s=30.0,
             max_bytes=1_000_000,
             words_per_30_s=65,

@@ -10,7 +10,7 @@ import pytest
 import soundfile
 from pydantic import TypeAdapter
 
-from callsheet.server.ads.audio import Rendering
+from callsheet.server.ads.audio import Preflight, Rendering
 from tests.doubles.served import generate_ad, parse_events, served_app
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
@@ -106,6 +106,25 @@ async def test_the_mixer_and_one_track_alone_are_audible(client: httpx.AsyncClie
     assert abs(alone[start:end]).max() > 0.1
     assert abs(alone[: start - rate // 10]).max() < 0.001
     assert (await client.post("/api/ads/ad-1/render", json={"track": "track-9"})).status_code == 404
+
+
+async def test_a_file_is_checked_by_the_rules_of_its_place_and_of_another(client: httpx.AsyncClient) -> None:
+    await generate_ad(client, brief=README_BRIEF)
+    assert (await client.get("/api/ads/ad-1/preflight")).status_code == 404
+    await render(client, format="mp3", profile="ebu-r128")
+    query = {"profile": "ebu-r128"}
+    own = (await client.get("/api/ads/ad-1/preflight", params=query)).json()
+    TypeAdapter(Preflight).validate_python(own)
+    assert (own["verdict"], own["title"]) == ("warn", "EBU R 128")
+    assert [check["rule"] for check in own["checks"] if check["verdict"] != "pass"] == [
+        "voices, music and effects of the ad"
+    ]
+    other = (await client.get("/api/ads/ad-1/preflight", params={**query, "against": "spotify"})).json()
+    assert other["verdict"] == "fail"
+    assert [check["rule"] for check in other["checks"] if check["verdict"] == "fail"][
+        0
+    ] == "integrated loudness"
+    assert (await client.get("/api/ads/ad-1/preflight?profile=radio")).status_code in {400, 422}
 
 
 async def test_progress_is_streamed_and_the_result_comes_last(client: httpx.AsyncClient) -> None:

@@ -17,6 +17,8 @@ _ENDPOINT_SPEAKERS: Final[Mapping[str, Sequence[str]]] = {
 }
 """OpenAI's voices by gender as heard, for voices of other providers."""
 _DIRECTIONS: Final = "Speak as in a radio advertisement."
+_NARRATOR: Final = "sage"
+_NARRATION: Final = "Narrate a lesson to a child, warmly and clearly."
 
 
 @dataclass(frozen=True)
@@ -30,8 +32,8 @@ class CastLine:
     """Sentence on the other voice that speaks; empty if it is the one that was cast."""
 
 
-def cast(tracks: Sequence[Mapping[str, Any]], language: str, speech: Speech | None) -> list[CastLine]:
-    """Return the tracks with their speakers; `speech` is the endpoint, None for the local model.
+def cast(tracks: Sequence[Mapping[str, Any]], language: str, speech: Speech) -> list[CastLine]:
+    """Return the tracks with their speakers.
 
     A voice keeps its speaker, and two voices have two as long as there are enough. Raises `Conflict` for a
     language that no engine speaks.
@@ -41,29 +43,41 @@ def cast(tracks: Sequence[Mapping[str, Any]], language: str, speech: Speech | No
     for track in tracks:
         voice = voices.find(str(track["voiceId"]))
         voice_language = voice.language if voice else language
-        if speech is None and voice_language != LANGUAGE:
-            raise Conflict(
-                f"nothing speaks {voice_language.title()} here: the local voices speak English only",
-                remedy=f"{REMEDY}; then render again",
-            )
+        _require_language(voice_language, speech)
         name = str(track["voiceId"])
         if name not in speakers:
-            speakers[name] = _speaker(voice, speech is not None, [*speakers.values()])
+            speakers[name] = _speaker(voice, speech, [*speakers.values()])
         speed = float(track.get("speed") or 1.0)
-        direction = _DIRECTIONS if speech else ""
+        direction = "" if speech.is_local else _DIRECTIONS
         line = Line(str(track["text"]), speakers[name], voice_language, speed, direction)
         lines.append(CastLine(str(track["id"]), line, _notice(voice, name, line.speaker)))
     return lines
 
 
-def _speaker(voice: Voice | None, by_endpoint: bool, taken: Sequence[str]) -> str:  # noqa: FBT001 -- one caller
-    if by_endpoint and voice and voice.provider == "openai":
+def narrator_lines(texts: Sequence[str], language: str, speech: Speech) -> list[Line]:
+    """Return the texts as lines of one speaker; raises `Conflict` for a language that it does not speak."""
+    _require_language(language, speech)
+    speaker = next(iter(SPEAKERS)) if speech.is_local else _NARRATOR
+    direction = "" if speech.is_local else _NARRATION
+    return [Line(text, speaker, language, 1.0, direction) for text in texts]
+
+
+def _require_language(language: str, speech: Speech) -> None:
+    if speech.is_local and language != LANGUAGE:
+        raise Conflict(
+            f"nothing speaks {language.title()} here: the local voices speak English only",
+            remedy=f"{REMEDY}; then render again",
+        )
+
+
+def _speaker(voice: Voice | None, speech: Speech, taken: Sequence[str]) -> str:
+    if not speech.is_local and voice and voice.provider == "openai":
         return _own_name(voice)
     gender = voice.gender if voice and voice.gender in {"female", "male"} else ""
     known = (
-        _ENDPOINT_SPEAKERS[gender]
-        if by_endpoint
-        else [name for name, (sounds, _) in SPEAKERS.items() if gender in {"", sounds}]
+        [name for name, (sounds, _) in SPEAKERS.items() if gender in {"", sounds}]
+        if speech.is_local
+        else _ENDPOINT_SPEAKERS[gender]
     )
     return next((name for name in known if name not in taken), known[len(taken) % len(known)])
 

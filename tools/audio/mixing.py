@@ -36,6 +36,8 @@ _ENCODING_DB: Final = {"mp3": 0.7, "ogg": 1.0, "wav": 0.1}
 _ENCODING_LU: Final = {"mp3": 0.25, "ogg": 0.0, "wav": 0.0}
 """Loudness that an encoder takes away."""
 _MAX_ENCODINGS: Final = 3
+_SILENCE: Final = 10 ** (-60 / 20)
+"""Amount of a sample that counts as sound."""
 _STEPS: Final = 2
 """Mixing, and encoding."""
 _STREAMS: Final[tuple[Stream, ...]] = ("voices", "music", "sfx")
@@ -102,12 +104,13 @@ def _read_clips(data: bytes, sizes: Mapping[str, int]) -> dict[str, Samples]:
     """Return the trimmed speech of each track, at one loudness."""
     clips, start = {}, 0
     for name, size in sizes.items():
-        clips[name] = _at_one_level(trim(decode(data[start : start + size])))
+        clips[name] = at_one_level(trim(decode(data[start : start + size])))
         start += size
     return clips
 
 
-def _at_one_level(samples: Samples) -> Samples:
+def at_one_level(samples: Samples) -> Samples:
+    """Return a clip at the loudness that all clips have before the gains."""
     difference = _LEVEL_LUFS - loudness_lufs(samples)
     return samples if math.isinf(difference) else samples * np.float32(decibels(difference))
 
@@ -132,7 +135,7 @@ def _add_music(mixed: Samples, ad: _Ad) -> list[str]:
     name = choose_bed(str(ad.streams["music"]["musicPrompt"]))
     levels = ad.mixer["music"]
     seconds = ad.timeline["music"]["end"]
-    bed = _at_one_level(read_bed(name, seconds))
+    bed = at_one_level(read_bed(name, seconds))
     bed *= _ducking(ad, len(bed), levels["duckingDb"])[:, None]
     _fade(bed, levels["fadeInSeconds"], levels["fadeOutSeconds"])
     _add(mixed, bed, 0.0, levels["volumeDb"])
@@ -190,7 +193,17 @@ def finish(samples: Samples, options: Mapping[str, Any]) -> dict[str, Any]:
         "seconds": round(len(samples) / RATE, 3),
         "loudnessLufs": _finite(measured[0]),
         "truePeakDbtp": _finite(measured[1]),
+        "sampleRate": RATE,
+        "silenceSeconds": _silence_s(decoded),
     }
+
+
+def _silence_s(samples: Samples) -> tuple[float, float]:
+    """Return the seconds before the first and after the last sound."""
+    audible = np.flatnonzero(np.abs(samples).max(axis=1) > _SILENCE)
+    if not len(audible):
+        return len(samples) / RATE, len(samples) / RATE
+    return round(audible[0] / RATE, 3), round((len(samples) - 1 - audible[-1]) / RATE, 3)
 
 
 def _finite(value: float) -> float | None:

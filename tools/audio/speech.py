@@ -16,6 +16,7 @@ class LocalSpeech:
     """English preview voices. Implements `Speech`."""
 
     model = f"local/{MODEL}"
+    is_local = True
 
     def __init__(self, owner: str, report: OnProgress = lambda _done, _of: None) -> None:
         self._owner = owner

@@ -15,7 +15,7 @@ from callsheet.server.ads.edits import AdRef, ChosenVersions
 from callsheet.server.artefacts.recordings import Report
 from callsheet.server.artefacts.speech import digest_of, find_speech, require_audio, speak
 from callsheet.state.ads import ad
-from callsheet.state.ads.preflight import Check, Measured, preflight
+from callsheet.state.ads.preflight import Measured, RuleCheck, preflight
 from callsheet.state.ads.profiles import PROFILES
 from callsheet.state.ads.timeline import Timeline
 from callsheet.state.errors import Conflict, Missing, Oversized, TooLarge
@@ -194,7 +194,7 @@ def _options(score: AdScore, notices: list[str]) -> dict[str, Any]:
     }
 
 
-class Preflight(TypedDict):
+class PreflightReport(TypedDict):
     """A rendered file beside the rules of a place of delivery."""
 
     adId: str
@@ -203,10 +203,10 @@ class Preflight(TypedDict):
     source: str
     verdict: Literal["pass", "warn", "fail"]
     """The worst of its checks."""
-    checks: list[Check]
+    checks: list[RuleCheck]
 
 
-async def preflight_view(score: AdScore, profile: ProfileName) -> Preflight:
+async def preflight_view(score: AdScore, profile: ProfileName) -> PreflightReport:
     """Return the checks of a rendered file; raise `Missing` if it was not rendered."""
     record = await find_rendering(score)
     if record is None:
@@ -226,7 +226,7 @@ async def preflight_view(score: AdScore, profile: ProfileName) -> Preflight:
     )
     checks = preflight(rules, measured)
     verdicts = {check["verdict"] for check in checks}
-    return Preflight(
+    return PreflightReport(
         adId=score.ref.artefact.id,
         profile=profile,
         title=rules.title,

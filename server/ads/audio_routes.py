@@ -9,7 +9,7 @@ from pydantic import Field
 from starlette.responses import Response
 
 from callsheet.server.ads import audio, edits
-from callsheet.server.ads.audio import Preflight, ProfileName, Rendering, RenderRequest
+from callsheet.server.ads.audio import PreflightReport, ProfileName, Rendering, RenderRequest
 from callsheet.server.artefacts.recordings import SOUND, progress_events, sound_reply
 from callsheet.server.artefacts.speech import find_speech, require_audio, speak
 from callsheet.server.http.auth import current_owner
@@ -89,9 +89,11 @@ async def get_audio(ad_id: str, query: Annotated[RenderRequest, Query()], reques
     return sound_reply(request, ref.storage, ref.artefact, score.digest, record)
 
 
-@router.get("/preflight", responses=documented_responses(*_ERRORS, reply=Preflight))
+@router.get("/preflight", responses=documented_responses(*_ERRORS, reply=PreflightReport))
 @with_policy(API_READ)
-async def check_ad(ad_id: str, query: Annotated[PreflightQuery, Query()], request: Request) -> Preflight:
+async def check_ad(
+    ad_id: str, query: Annotated[PreflightQuery, Query()], request: Request
+) -> PreflightReport:
     """Check the rendered file of the ad by the rules of a place of delivery."""
     ref = await edits.find_ad(app_context(request).storage, ad_id, current_owner(request))
     chosen = RenderRequest(**query.model_dump(exclude={"against"}))

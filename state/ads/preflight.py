@@ -29,7 +29,7 @@ class Measured:
     """Sentences on voices, music and effects that stand in for those of the ad."""
 
 
-class Check(TypedDict):
+class RuleCheck(TypedDict):
     """One rule, with what was measured."""
 
     rule: str
@@ -40,13 +40,13 @@ class Check(TypedDict):
     """Empty for a rule that is met."""
 
 
-def preflight(profile: Profile, measured: Measured) -> list[Check]:
+def preflight(profile: Profile, measured: Measured) -> list[RuleCheck]:
     """Return a check for each rule that the profile has."""
     return [*_sound_checks(profile, measured), *_file_checks(profile, measured), _stand_ins(measured)]
 
 
-def _check(rule: str, measured: str, limit: str, *, is_met: bool, remedy: str) -> Check:
-    return Check(
+def _check(rule: str, measured: str, limit: str, *, is_met: bool, remedy: str) -> RuleCheck:
+    return RuleCheck(
         rule=rule,
         measured=measured,
         limit=limit,
@@ -55,7 +55,7 @@ def _check(rule: str, measured: str, limit: str, *, is_met: bool, remedy: str) -
     )
 
 
-def _sound_checks(profile: Profile, measured: Measured) -> Iterator[Check]:
+def _sound_checks(profile: Profile, measured: Measured) -> Iterator[RuleCheck]:
     loudness, peak = measured.loudness_lufs, measured.peak_dbtp
     yield _check(
         "integrated loudness",
@@ -89,7 +89,7 @@ def _sound_checks(profile: Profile, measured: Measured) -> Iterator[Check]:
     )
 
 
-def _file_checks(profile: Profile, measured: Measured) -> Iterator[Check]:
+def _file_checks(profile: Profile, measured: Measured) -> Iterator[RuleCheck]:
     if profile.max_s is not None:
         yield _check(
             "length",
@@ -126,9 +126,9 @@ def _file_checks(profile: Profile, measured: Measured) -> Iterator[Check]:
         )
 
 
-def _stand_ins(measured: Measured) -> Check:
+def _stand_ins(measured: Measured) -> RuleCheck:
     count = len(measured.stand_ins)
-    return Check(
+    return RuleCheck(
         rule="voices, music and effects of the ad",
         measured="; ".join(measured.stand_ins) or "as described",
         limit="no stand-ins",

@@ -1,5 +1,6 @@
 """The sound of an ad over REST: render it, hear it, hear a voice."""
 
+import asyncio
 from functools import partial
 from typing import Annotated, Any, Final
 from urllib.parse import quote
@@ -8,7 +9,7 @@ from fastapi import Query, Request
 from pydantic import Field
 from starlette.responses import Response
 
-from callsheet.server.ads import audio, edits
+from callsheet.server.ads import audio, edits, handoff
 from callsheet.server.ads.audio import PreflightReport, ProfileName, Rendering, RenderRequest
 from callsheet.server.artefacts.recordings import SOUND, progress_events, sound_reply
 from callsheet.server.artefacts.speech import find_speech, require_audio, speak
@@ -34,6 +35,13 @@ _FILE: Final[dict[int | str, dict[str, Any]]] = {
     206: SOUND,
     304: {"description": "The file is the one that If-None-Match names"},
 }
+_ZIP: Final[dict[int | str, dict[str, Any]]] = {
+    **documented_responses(*_ERRORS, reply=None),
+    200: {
+        "content": {"application/zip": {"schema": {"type": "string", "format": "binary"}}},
+        "description": "A ZIP file",
+    },
+}
 _SAMPLES: Final = {
     "english": "Hello. This is how I sound in an advertisement.",
     "chinese": "你好，很高兴认识你。",
@@ -56,6 +64,14 @@ class PreflightQuery(RenderRequest):
     """Choice of a rendering, and of the rules that it is checked by."""
 
     against: ProfileName | None = Field(None, description="Those of `profile` when left out")
+
+
+class HandoffQuery(RenderRequest):
+    """Choice of a rendering, and where its file will be served."""
+
+    mediaUrl: str | None = Field(
+        None, max_length=2_000, pattern=r"^https?://", description="Address of the sound, for VAST"
+    )
 
 
 @router.post("/render", responses=_RENDER, response_model=None)
@@ -98,6 +114,22 @@ async def check_ad(
     ref = await edits.find_ad(app_context(request).storage, ad_id, current_owner(request))
     chosen = RenderRequest(**query.model_dump(exclude={"against"}))
     return await audio.preflight_view(await audio.read_score(ref, chosen), query.against or query.profile)
+
+
+@router.get("/handoff", responses=_ZIP, response_class=Response)
+@with_policy(API_READ)
+async def export_handoff(ad_id: str, query: Annotated[HandoffQuery, Query()], request: Request) -> Response:
+    """Export the rendered ad as a ZIP file: script, cue sheet, checks, sound, and VAST with `mediaUrl`."""
+    ref = await edits.find_ad(app_context(request).storage, ad_id, current_owner(request))
+    chosen = RenderRequest(**query.model_dump(exclude={"mediaUrl"}))
+    files = await handoff.handoff_files(await audio.read_score(ref, chosen), query.mediaUrl)
+    name = quote(f"{ref.artefact.id}.zip", safe="")
+    headers = {
+        "Content-Disposition": f"attachment; filename*=UTF-8''{name}",
+        "X-Content-Type-Options": "nosniff",
+    }
+    content = await asyncio.to_thread(handoff.zip_files, files)
+    return Response(content, media_type="application/zip", headers=headers)
 
 
 @voice_router.get("/{voice_id}/preview", responses=_FILE, response_class=Response)

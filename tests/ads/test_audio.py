@@ -1,6 +1,7 @@
 """The sound of an ad over REST, with the local voices: rendered, measured, heard in parts."""
 
 import io
+import zipfile
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -123,6 +124,20 @@ async def test_a_file_is_checked_by_the_rules_of_its_place_and_of_another(client
     assert other["verdict"] == "fail"
     assert other["checks"][0]["verdict"] == "fail"
     assert (await client.get("/api/ads/ad-1/preflight?profile=radio")).status_code in {400, 422}
+
+
+async def test_a_rendered_ad_is_handed_off_in_one_file(client: httpx.AsyncClient) -> None:
+    await generate_ad(client, brief=README_BRIEF)
+    query = {"format": "ogg", "mediaUrl": "https://cdn.example/ad.ogg"}
+    assert (await client.get("/api/ads/ad-1/handoff", params=query)).status_code == 404
+    await render(client, format="ogg")
+    reply = await client.get("/api/ads/ad-1/handoff", params=query)
+    assert (reply.status_code, reply.headers["content-type"]) == (200, "application/zip")
+    archive = zipfile.ZipFile(io.BytesIO(reply.content))
+    assert sorted(archive.namelist()) == ["ad.ogg", "cues.csv", "preflight.json", "script.md", "vast.xml"]
+    assert "https://cdn.example/ad.ogg" in archive.read("vast.xml").decode()
+    assert "times measured" in archive.read("script.md").decode()
+    assert (await client.get("/api/ads/ad-1/handoff", params=query)).content == reply.content
 
 
 async def test_progress_is_streamed_and_the_result_comes_last(client: httpx.AsyncClient) -> None:

@@ -10,7 +10,6 @@ from typing import Any, Final
 import numpy as np
 import soundfile
 
-from callsheet.state.ads.ad import Stream
 from callsheet.state.ads.timeline import Timeline, build_timeline
 from callsheet.tools.audio.beds import choose_bed, read_bed
 from callsheet.tools.audio.effects import sketch
@@ -40,7 +39,6 @@ _SILENCE: Final = 10 ** (-60 / 20)
 """Amount of a sample that counts as sound."""
 _STEPS: Final = 2
 """Mixing, and encoding."""
-_STREAMS: Final[tuple[Stream, ...]] = ("voices", "music", "sfx")
 
 
 @dataclass(frozen=True)
@@ -62,7 +60,7 @@ class _Ad:
             ends.append(self.timeline["music"]["end"])
         return math.ceil(max(ends) * RATE)
 
-    def plays(self, stream: Stream, track: str = "") -> bool:
+    def plays(self, stream: str, track: str = "") -> bool:
         """Return True if this part is to be heard."""
         return self.only in {"", stream} or (bool(track) and self.only == track)
 
@@ -182,17 +180,16 @@ def finish(samples: Samples, options: Mapping[str, Any]) -> dict[str, Any]:
         mastered = master(samples, target, profile["peak_dbtp"] - room)
         sound = encode(mastered, form, options["tags"])
         decoded = _read_back(sound)
-        excess = true_peak_dbtp(decoded) - profile["peak_dbtp"]
-        if excess <= 0:
+        peak = true_peak_dbtp(decoded)
+        if peak <= profile["peak_dbtp"]:
             break
-        room += excess + 0.1
-    measured = (loudness_lufs(decoded), true_peak_dbtp(decoded))
+        room += peak - profile["peak_dbtp"] + 0.1
     return {
         "sound": b64encode(sound).decode(),
         "type": FORMATS[form][0],
         "seconds": round(len(samples) / RATE, 3),
-        "loudnessLufs": _finite(measured[0]),
-        "truePeakDbtp": _finite(measured[1]),
+        "loudnessLufs": _finite(loudness_lufs(decoded)),
+        "truePeakDbtp": _finite(peak),
         "sampleRate": RATE,
         "silenceSeconds": _silence_s(decoded),
     }

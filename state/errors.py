@@ -9,6 +9,7 @@ CallsheetError
 │   ├── Forbidden        not allowed: owner, permission, lock, write set (403)
 │   ├── Missing          the thing does not exist, or is not the caller's (404)
 │   ├── Conflict         the state has changed since the caller read it (409)
+│   ├── NotInstalled     a part of the program is not installed (501)
 │   ├── Gone             the thing existed, and is not kept any more (410)
 │   ├── UnbuildableState  a graph's own code cannot build a thread's state from its checkpoint (400)
 │   └── TooLarge         over a stated limit (413)
@@ -59,6 +60,10 @@ class Malformed(Invalid):
 
 class InvalidArguments(Invalid):
     """Arguments of a call do not fit its tool."""
+
+
+class NotInstalled(Refused):
+    """A part of the program is not installed."""
 
 
 class Unauthenticated(Refused):

@@ -21,6 +21,7 @@ from callsheet.state.errors import Invalid, Missing
 from callsheet.state.times import iso_time_or_none
 from callsheet.state.versions import Version, origin, status
 from callsheet.storage import indexes
+from callsheet.storage.artefacts import recordings
 from callsheet.storage.artefacts.artefacts import Artefact, NewVersion, Stream, StreamHead
 from callsheet.storage.artefacts.receipts import RecordedResult, receipt_name
 from callsheet.storage.redis.connection import Storage
@@ -337,7 +338,7 @@ async def ad_view(ref: AdRef, state: Mapping[str, Any]) -> dict[str, Any]:
     return _summary(ref.artefact.id, ref.meta) | {
         "brief": state.get("brief"),
         "streams": {name: _stream_view(stream) for name, stream in streams.items()},
-        "timeline": service.timeline_of(ref.thread, ref.facts, data),
+        "timeline": await timeline_view(ref, "newest"),
         "mixer": ad.mixer(data, await ref.artefact.mixer()),
         "locks": await views.locks_view(ref.artefact, "stream"),
         "conversationId": ref.thread.id,
@@ -357,9 +358,19 @@ def conversation_view(ref: AdRef, state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 async def timeline_view(ref: AdRef, chosen: ChosenVersions) -> Timeline:
-    """Return the timeline of the selected versions."""
-    streams = await ref.artefact.streams(ad.STREAMS)
-    return service.timeline_of(ref.thread, ref.facts, stream_data(streams, chosen))
+    """Return the timeline of the selected versions, with the lengths of speech that was rendered."""
+    versions = chosen_versions(await ref.artefact.streams(ad.STREAMS), chosen)
+    data = {name: version.data for name, version in versions.items()}
+    return service.timeline_of(ref.thread, ref.facts, data, await speech_seconds(ref, versions.get("voices")))
+
+
+async def speech_seconds(ref: AdRef, voices_version: Version | None) -> dict[str, float]:
+    """Return the measured seconds of each track of a voices version, if it was rendered within a day."""
+    if voices_version is not None:
+        for record in await recordings.newest(ref.storage, ref.artefact):
+            if record["details"]["versions"].get("voices") == voices_version.id:
+                return dict(record["details"]["speechSeconds"])
+    return {}
 
 
 async def mixer_view(ref: AdRef) -> dict[str, Any]:
@@ -410,11 +421,16 @@ def stream_data(
     streams: Mapping[str, Stream], chosen: ChosenVersions = "newest"
 ) -> dict[str, Mapping[str, Any]]:
     """Return the data of each stream's selected version, if it has one."""
+    return {name: version.data for name, version in chosen_versions(streams, chosen).items()}
+
+
+def chosen_versions(streams: Mapping[str, Stream], chosen: ChosenVersions) -> dict[str, Version]:
+    """Return each stream's selected version, if it has one."""
     versions = {
         name: stream.newest() if chosen == "newest" else stream.find(stream.active or "")
         for name, stream in streams.items()
     }
-    return {name: version.data for name, version in versions.items() if version}
+    return {name: version for name, version in versions.items() if version}
 
 
 def _summary(ad_id: str, meta: Mapping[str, str]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 from fastapi import Body, Depends, Query, Request
 from starlette.responses import Response
 
-from callsheet.server.ads import edits, service, voice_routes
+from callsheet.server.ads import audio_routes, edits, service, voice_routes
 from callsheet.server.ads.schemas import (
     AdChat,
     AdGenerate,
@@ -332,7 +332,7 @@ def _require_number(facts: Mapping[str, str], name: str) -> None:
 
 
 API: Final = FeatureApi(
-    routers=(router, version_router, voice_routes.router),
+    routers=(router, audio_routes.router, version_router, audio_routes.voice_router, voice_routes.router),
     reply_builder=service.reply_builder,
     tags={
         "ads": "Audio ads: made from a brief, refined by chat",

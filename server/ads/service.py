@@ -6,6 +6,7 @@ REST and the command line build the same runs, so each can continue the other's 
 import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, Final, cast
 
 from callsheet.graphs import ad_creation
@@ -156,12 +157,27 @@ async def timing(storage: Storage, thread: Thread, facts: Mapping[str, str]) -> 
     return {"timeline": timeline_of(thread, facts, data), "mixer": ad.mixer(data, stored)}
 
 
-def timeline_of(thread: Thread, facts: Mapping[str, str], data: Mapping[str, Mapping[str, Any]]) -> Timeline:
-    """Return the timeline of the streams' data, at the speaking rate of the voices' language."""
+def timeline_of(
+    thread: Thread,
+    facts: Mapping[str, str],
+    data: Mapping[str, Mapping[str, Any]],
+    speech_s: Mapping[str, float] = MappingProxyType({}),
+) -> Timeline:
+    """Return the timeline of the streams' data, at the speaking rate of the voices' language.
+
+    `speech_s` has the seconds of rendered speech by track.
+    """
+    language, length_s = language_and_length(thread, facts, data)
+    return ad.timeline(data, language=language, spot_s=length_s, speech_s=speech_s)
+
+
+def language_and_length(
+    thread: Thread, facts: Mapping[str, str], data: Mapping[str, Mapping[str, Any]]
+) -> tuple[str, float]:
+    """Return the language of the ad's script, and the spot's length in seconds."""
     ids = (thread.owner, thread.id, KIND, ADS.artefact_id(thread))
     scope = Scope(*ids, run="", task="", plan="", epoch=0, facts=facts)
-    language = script_language(data.get("voices", {}), scope)
-    return ad.timeline(data, language=language, spot_s=spot_s(scope))
+    return script_language(data.get("voices", {}), scope), spot_s(scope)
 
 
 def turn_view(thread: Thread, state: Mapping[str, Any]) -> dict[str, Any]:

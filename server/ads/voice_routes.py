@@ -63,7 +63,7 @@ class VoiceList(TypedDict):
 @router.get("", responses=documented_responses(*_READ, 422, reply=VoiceList))
 @with_policy(API_READ)
 async def list_voices(query: Annotated[VoiceQuery, Query()]) -> dict[str, Any]:
-    """List the voices that ads may use; filters can be combined. No provider publishes previews."""
+    """List the voices that ads may use; filters can be combined. `…/{id}/preview` speaks a sentence."""
     matches = voices.bundled_catalogue().select(**query.model_dump(exclude={"after", "limit"}))
     end = query.after + query.limit
     return {

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from callsheet.server.cli import answers, rendering
+from callsheet.server.cli import answers, listening, rendering
 from callsheet.server.cli.client import ServerClient, path_part
 from callsheet.server.cli.kinds import ADS, CAMPAIGNS, KINDS, LESSONS, PAGES, VIDEOS, Kind, KindRoute
 from callsheet.server.cli.output import (
@@ -43,6 +43,8 @@ def new(client: ServerClient, args: Args) -> int:
         raise Conflict(
             f"there is already {kind.one} {name!r}", remedy=f"refine it: {_command(kind, 'chat', name)} …"
         )
+    if getattr(args, "save", None):
+        listening.format_of(args.save)
     words = _words(args, "the brief" if kind is ADS else "the message")
     if kind is ADS:
         brief, named, saved = _brief(words, args.file)
@@ -97,6 +99,9 @@ def _converse(client: ServerClient, args: Args, message: TurnMessage) -> int:
         print_json(reply)
     else:
         _show_turn(client, args, message, reply)
+    if getattr(args, "save", None) and reply.get("created"):
+        body = {"format": listening.format_of(args.save)}
+        write(listening.render(client, _id(kind, reply), body, quiet=args.json)[1], args.save)
     return 0 if _has_outcome(message, args, reply) else 1
 
 
@@ -234,6 +239,24 @@ def export(client: ServerClient, args: Args) -> None:
     chosen |= {"conversationId": args.id} if kind is CAMPAIGNS else {}
     params = {name: value for name, value in chosen.items() if value}
     write(_call(client, KindRoute("GET", kind.exports), args, view, params=params).content, args.output)
+
+
+def listen(client: ServerClient, args: Args) -> None:
+    """Render an ad; write it to the file that is named, else play it."""
+    find(client, ADS, args.id)
+    player = listening.find_player() if args.play or not args.save else None
+    # `aplay` reads nothing else.
+    played_as = "wav" if player == "aplay" else "mp3"
+    file_format = listening.format_of(args.save) if args.save else played_as
+    chosen = {"profile": args.profile, "track": args.track, "versions": "active" if args.active else None}
+    body = {"format": file_format, **{name: value for name, value in chosen.items() if value}}
+    view, sound = listening.render(client, args.id, body, quiet=args.json)
+    if args.json:
+        print_json(view)
+    if args.save:
+        write(sound, args.save)
+    if player:
+        listening.play(player, sound, file_format)
 
 
 def preview(client: ServerClient, args: Args) -> None:

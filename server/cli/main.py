@@ -11,7 +11,7 @@ from dotenv import load_dotenv
 
 from callsheet.server.cli import artefacts, completion, server_commands, wire
 from callsheet.server.cli.client import Place, ServerClient
-from callsheet.server.cli.kinds import CAMPAIGNS, KINDS, LESSONS, PAGES, VIDEOS, Kind
+from callsheet.server.cli.kinds import ADS, CAMPAIGNS, KINDS, LESSONS, PAGES, VIDEOS, Kind
 from callsheet.server.cli.output import print_error, say
 from callsheet.server.cli.parsing import (
     Args,
@@ -134,6 +134,7 @@ def _verbs(kind: Kind) -> list[str]:
         "restore": kind.restores,
         "export": kind.exports,
         "undo, preview": kind is VIDEOS,
+        "listen": kind is ADS,
         "import": kind is CAMPAIGNS,
         "delete": kind.deletes,
     }
@@ -152,6 +153,8 @@ def _add_message(parser: Parser, kind: Kind, *, new: bool) -> None:
             parser.add_argument("--id", metavar="ID", help=f"Id of the new {kind.name} [a random one].")
         if kind is VIDEOS:
             parser.add_argument("--starter", metavar="NAME", help="Begin with this starter project.")
+    if kind is ADS:
+        _add_save(parser, "Write what is heard to this file, .mp3, .ogg or .wav.")
     _add_answers(parser)
     add_model(parser)
 
@@ -202,10 +205,28 @@ def _add_files(group: CommandGroup, kind: Kind) -> None:
         preview = group.command("preview", artefacts.preview, "Write a page that plays it.")
         _add_id(preview)
         _add_output(preview)
+    if kind is ADS:
+        _add_listen(group)
     if kind is CAMPAIGNS:
         imported = group.command("import", artefacts.import_, "Import a CSV, JSON, JSON Lines or Excel file.")
         imported.add_argument("output", metavar="FILE", help="The file.")
         _add_import(imported)
+
+
+def _add_listen(group: CommandGroup) -> None:
+    parser = group.command(
+        "listen", artefacts.listen, "Hear one: write a sound file, or play it.", "ads listen ID --save ad.mp3"
+    )
+    _add_id(parser)
+    _add_save(parser, "Write this file, .mp3, .ogg or .wav [play it].")
+    parser.add_argument("--play", action="store_true", help="Play it, also where a file is written.")
+    parser.add_argument("--track", help="Hear one track, such as track-0, or voices, music or sfx [all].")
+    parser.add_argument("--active", action="store_true", help="Hear the active versions [the newest].")
+    parser.add_argument("--profile", help="spotify, ebu-r128, atsc-a85, podcast or plain [spotify].")
+
+
+def _add_save(parser: Parser, summary: str) -> None:
+    parser.add_argument("--save", metavar="FILE", help=summary)
 
 
 def _add_import(parser: Parser) -> None:

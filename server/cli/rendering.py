@@ -218,11 +218,12 @@ class _Bars:
 
 def _length(timeline: View) -> Text:
     length_s, spot_s = timeline["durationSeconds"], timeline["spotSeconds"]
+    how = ", measured" if timeline["timing"] == "measured" else ""
     if timeline["fits"]:
-        return Text.assemble((f"{length_s:.1f} s", "green"), (f"  fits the spot of {spot_s:g} s", "dim"))
+        return Text.assemble((f"{length_s:.1f} s", "green"), (f"  fits the spot of {spot_s:g} s{how}", "dim"))
     over_s = length_s - spot_s
     return Text.assemble(
-        (f"{length_s:.1f} s", "red"), (f"  {over_s:.1f} s too long for the spot of {spot_s:g} s", "dim")
+        (f"{length_s:.1f} s", "red"), (f"  {over_s:.1f} s too long for the spot of {spot_s:g} s{how}", "dim")
     )
 
 

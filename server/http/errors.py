@@ -107,6 +107,7 @@ STATUSES: Final[tuple[tuple[type[CallsheetError], int, ErrorType], ...]] = (
     (errors.Missing, 404, "missing"),
     (errors.Conflict, 409, "conflict"),
     (errors.Gone, 410, "gone"),
+    (errors.NotInstalled, 501, "not_installed"),
     (errors.TooLarge, 413, "too_large"),
     (errors.Refused, 400, "refused"),
     (errors.Busy, 409, "busy"),

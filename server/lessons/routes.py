@@ -21,7 +21,7 @@ from callsheet.server.http.errors import documented_responses
 from callsheet.server.http.policy import LESSON_READ, LESSON_RUN, LESSON_WRITE, with_policy
 from callsheet.server.http.replies import JsonReply
 from callsheet.server.http.requests import IdempotencyKey, api_router
-from callsheet.server.lessons import edits, material_routes, service, sessions
+from callsheet.server.lessons import audio, audio_routes, edits, material_routes, service, sessions
 from callsheet.server.lessons.edits import Lesson, set_status, update_student
 from callsheet.server.lessons.material_routes import (
     READ,
@@ -192,11 +192,15 @@ async def export_lesson_narration(
     query: SessionQuery = None,
     file_format: Annotated[Literal["md", "srt", "vtt", "json"], Query(alias="format")] = "json",
     version: _Version = None,
+    timing: Annotated[
+        Literal["written", "measured"], Query(description="Times of subtitles: measured once rendered")
+    ] = "written",
 ) -> Response:
     """Export the narration as a file: Markdown to read, SRT or WebVTT to show, JSON to go on with."""
     lesson = await find_lesson(request, header or query)
     narration = await edits.get_narration(lesson, version)
-    text = narration_export.export(Narration.model_validate(narration.data), file_format)
+    times = await audio.times_of(lesson, version) if timing == "measured" else ()
+    text = narration_export.export(Narration.model_validate(narration.data), file_format, times)
     name = quote(f"narration-{narration.id}.{file_format}", safe="")
     headers = {
         "Content-Disposition": f"attachment; filename*=UTF-8''{name}",
@@ -280,7 +284,13 @@ async def _saved_view(lesson: Lesson, saved: tuple[str, tuple[str, ...]]) -> dic
 
 
 API: Final = FeatureApi(
-    routers=(router, material_routes.router, narration_router, material_routes.asset_router),
+    routers=(
+        router,
+        material_routes.router,
+        audio_routes.router,
+        narration_router,
+        material_routes.asset_router,
+    ),
     reply_builder=service.reply_builder,
     tags={"lessons": "Lessons: facts of a text, chosen by a person, narrated"},
     max_file_bytes=edits.MAX_LESSON_BYTES,

@@ -160,14 +160,24 @@ def summary(stream: str, data: Mapping[str, Any]) -> str:
     return f"{len(data['soundFxPrompts'])} sound effects"
 
 
-def timeline(streams: Mapping[str, Mapping[str, Any]], *, language: str, spot_s: float) -> Timeline:
-    """Return the ad's timeline from the data of its streams; absent streams are silent."""
+def timeline(
+    streams: Mapping[str, Mapping[str, Any]],
+    *,
+    language: str,
+    spot_s: float,
+    speech_s: Mapping[str, float] = MappingProxyType({}),
+) -> Timeline:
+    """Return the ad's timeline from the data of its streams; absent streams are silent.
+
+    `speech_s` has the seconds of rendered speech by track.
+    """
     return build_timeline(
         streams.get("voices", {}).get("voiceTracks", ()),
         streams.get("sfx", {}).get("soundFxPrompts", ()),
         language=language,
         spot_s=spot_s,
         music=streams.get("music"),
+        speech_s=speech_s,
     )
 
 

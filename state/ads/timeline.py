@@ -8,7 +8,8 @@ track. An effect's position is its `placement`.
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
-from typing import Any, NotRequired
+from types import MappingProxyType
+from typing import Any, Final, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
@@ -26,6 +27,7 @@ SHORT_SHARE = 0.5
 _PAUSE = re.compile(r"[;:](?=\s+\S)|[；：](?=.)")
 """Pause within a sentence."""
 _ENGLISH: Language = LANGUAGES[0]
+_ESTIMATED: Final[Mapping[str, float]] = MappingProxyType({})
 _WIDE = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
 
 
@@ -60,6 +62,8 @@ class Timeline(TypedDict):
     """True when the actual length exceeds the requested one by at most 0.05 s."""
     short: bool
     """True when a script fills less than half of the requested length."""
+    timing: Literal["estimated", "measured"]
+    """`measured` if every voice track has the length of its rendered speech."""
     voices: list[VoiceSpan]
     sfx: list[SfxSpan]
     music: NotRequired[Span]
@@ -119,13 +123,20 @@ def build_timeline(
     language: str,
     spot_s: float,
     music: Mapping[str, Any] | None = None,
+    speech_s: Mapping[str, float] = _ESTIMATED,
 ) -> Timeline:
     """Return the timeline of stored tracks, effects and music.
 
-    Raises `Invalid` for a `playAfter` that is not "start" or an earlier track.
+    `speech_s` has the seconds of rendered speech by track; the others are estimated. Raises `Invalid` for a
+    `playAfter` that is not "start" or an earlier track.
     """
     lead = sum(_duration(effect) for effect in effects if _placement(effect) == "start")
-    voices = _place_voices(tracks, language, lead)
+    lengths = {
+        str(track["id"]): speaking_time_s(str(track["text"]), language, float(track.get("speed") or 1.0))
+        for track in tracks
+        if track["id"] not in speech_s
+    }
+    voices = _place_voices(tracks, {**speech_s, **lengths}, lead)
     sfx = _place_sfx(effects, voices, lead)
     end = max([span["end"] for span in (*voices, *sfx)], default=0.0)
     result = Timeline(
@@ -133,6 +144,7 @@ def build_timeline(
         durationSeconds=round(end, 2),
         fits=end <= spot_s + ROUNDING_S,
         short=bool(voices) and end < spot_s * SHORT_SHARE,
+        timing="estimated" if lengths or not tracks else "measured",
         voices=voices,
         sfx=sfx,
     )
@@ -141,7 +153,9 @@ def build_timeline(
     return result
 
 
-def _place_voices(tracks: Sequence[Mapping[str, Any]], language: str, lead: float) -> list[VoiceSpan]:
+def _place_voices(
+    tracks: Sequence[Mapping[str, Any]], lengths: Mapping[str, float], lead: float
+) -> list[VoiceSpan]:
     ends: dict[str, float] = {"start": lead}
     spans: list[VoiceSpan] = []
     for track in tracks:
@@ -153,7 +167,7 @@ def _place_voices(tracks: Sequence[Mapping[str, Any]], language: str, lead: floa
                 remedy=f"use one of {known}",
             )
         start = max(0.0, ends[after] - float(track.get("overlap") or 0.0))
-        end = start + speaking_time_s(str(track["text"]), language, float(track.get("speed") or 1.0))
+        end = start + lengths[str(track["id"])]
         ends[str(track["id"])] = end
         spans.append(
             VoiceSpan(

@@ -2,7 +2,7 @@
 
 import re
 import textwrap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from callsheet.state.errors import Invalid
@@ -12,6 +12,8 @@ from callsheet.state.lessons.narration import Narration, Segment, length
 _LINE: Final = 42
 """Maximum characters in a line of subtitles; half for wide characters."""
 _LINES: Final = 2
+LONGEST_CUE_MS: Final = 7_000
+"""Longest time that a cue of a rendered narration is shown."""
 _BOUND: Final = "\N{NO-BREAK SPACE}"
 _ABBREVIATED: Final = re.compile(r"(\b\w{1,6}\.) ")
 
@@ -24,18 +26,32 @@ class Cue(NamedTuple):
     text: str
 
 
-def export(narration: Narration, form: str) -> str:
-    """Return the narration as text; `form` is md, srt, vtt or json, or `Invalid` is raised."""
+Times = Sequence[tuple[float, float]]
+"""Start and end of each sentence in seconds, as it was rendered; in the order of the narration."""
+
+
+def export(narration: Narration, form: str, times: Times = ()) -> str:
+    """Return the narration as text; `form` is md, srt, vtt or json, or `Invalid` is raised.
+
+    Subtitles follow `times` where they are known, else the times for which the narration was written.
+    """
     write = _WRITERS.get(form)
     if write is None:
         raise Invalid(
             f"a narration cannot be exported as {form!r}", remedy=f"use one of {', '.join(_WRITERS)}"
         )
-    return write(narration)
+    return write(narration, times)
 
 
-def cues(narration: Narration) -> list[Cue]:
-    """Return subtitles without gaps; a sentence longer than two lines gets several."""
+def cues(narration: Narration, times: Times = ()) -> list[Cue]:
+    """Return subtitles; a sentence longer than two lines gets several.
+
+    Without `times` they have no gaps; with them, a cue lasts for seven seconds at most.
+    """
+    if times:
+        sentences = [sentence.text for segment in narration.segments for sentence in segment.sentences]
+        spans = zip(sentences, times, strict=True)
+        return [cue for text, span in spans for cue in _measured_cues(text, span, narration.language)]
     return [cue for segment in narration.segments for cue in _cues(segment, narration.language)]
 
 
@@ -50,17 +66,33 @@ def _cues(segment: Segment, language: str) -> Iterator[Cue]:
         yield Cue(start, begin_ms + length_ms * before // sum(weights), part)
 
 
-def _parts(text: str, language: str) -> list[str]:
-    """Return the text in parts of two lines each."""
+def _measured_cues(text: str, span: tuple[float, float], language: str) -> Iterator[Cue]:
+    """Return the cues of a rendered sentence, of one line each where two last too long."""
+    begin_ms, length_ms = round(span[0] * 1000), round((span[1] - span[0]) * 1000)
+    parts = _parts(text, language)
+    if length_ms > len(parts) * LONGEST_CUE_MS:
+        parts = _parts(text, language, lines_at_once=1)
+    weights = [max(1, length(part, language)) for part in parts]
+    before = 0
+    for part, weight in zip(parts, weights, strict=True):
+        start = begin_ms + length_ms * before // sum(weights)
+        before += weight
+        end = begin_ms + length_ms * before // sum(weights)
+        yield Cue(start, min(end, start + LONGEST_CUE_MS), part)
+
+
+def _parts(text: str, language: str, lines_at_once: int = _LINES) -> list[str]:
+    """Return the text in parts of so many lines each."""
     spec = find(language)
     wide = spec is not None and spec.unit == "character" and spec.name != "thai"
     # A dot within a sentence is that of an abbreviation or ordinal number, which stays with the next word.
     bound = _ABBREVIATED.sub(r"\1" + _BOUND, " ".join(text.split()))
     lines = [line.replace(_BOUND, " ") for line in textwrap.wrap(bound, _LINE // 2 if wide else _LINE)]
-    return ["\n".join(lines[at : at + _LINES]) for at in range(0, len(lines), _LINES)]
+    return ["\n".join(lines[at : at + lines_at_once]) for at in range(0, len(lines), lines_at_once)]
 
 
-def _markdown(narration: Narration) -> str:
+def _markdown(narration: Narration, times: Times) -> str:
+    del times
     facts = f"reading level {narration.reading_level} · {narration.key_terms_count} key terms"
     head = [f"# {_escape_markdown(narration.topic)}", f"{narration.total_duration} s · {facts}"]
     return "\n\n".join([*head, *(_section(segment) for segment in narration.segments)]) + "\n"
@@ -90,15 +122,15 @@ def _clock(at_s: float) -> str:
     return f"{int(minutes)}:{seconds:05.2f}".removesuffix(".00")
 
 
-def _srt(narration: Narration) -> str:
+def _srt(narration: Narration, times: Times) -> str:
     return "\n".join(
         f"{number}\n{_times(cue, ',')}\n{_without_tags(cue.text)}\n"
-        for number, cue in enumerate(cues(narration), start=1)
+        for number, cue in enumerate(cues(narration, times), start=1)
     )
 
 
-def _vtt(narration: Narration) -> str:
-    subtitles = "\n".join(f"{_times(cue, '.')}\n{_escape(cue.text)}\n" for cue in cues(narration))
+def _vtt(narration: Narration, times: Times) -> str:
+    subtitles = "\n".join(f"{_times(cue, '.')}\n{_escape(cue.text)}\n" for cue in cues(narration, times))
     return f"WEBVTT\n\n{subtitles}"
 
 
@@ -120,11 +152,12 @@ def _timestamp(at_ms: int, point: str) -> str:
     return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}{point}{ms:03}"
 
 
-def _json(narration: Narration) -> str:
+def _json(narration: Narration, times: Times) -> str:
+    del times
     return narration.model_dump_json(indent=2) + "\n"
 
 
-_WRITERS: Final[Mapping[str, Callable[[Narration], str]]] = {
+_WRITERS: Final[Mapping[str, Callable[[Narration, Times], str]]] = {
     "md": _markdown,
     "srt": _srt,
     "vtt": _vtt,

@@ -154,6 +154,26 @@ def file(kind: str, artefact: str, file_id: str) -> str:
     return f"{kind}:{hash_tag(artefact)}:file:{file_id}"
 
 
+def recordings(kind: str, artefact: str) -> str:
+    """Hash of the records of an artefact's rendered sound, by digest."""
+    return f"{kind}:{hash_tag(artefact)}:recordings"
+
+
+def recording(kind: str, artefact: str, digest: str) -> str:
+    """String of one rendered sound file."""
+    return f"{kind}:{hash_tag(artefact)}:recording:{digest}"
+
+
+def recording_part(kind: str, artefact: str, name: str) -> str:
+    """String of a rendered sound file that is not written wholly."""
+    return f"{kind}:{hash_tag(artefact)}:recording-part:{name}"
+
+
+def speech_clip(owner: str, digest: str) -> str:
+    """String of the sound file of one spoken line."""
+    return f"owner:{hash_tag(owner)}:speech:{digest}"
+
+
 def file_part(kind: str, artefact: str, name: str) -> str:
     """List of the pieces of an unfinished upload."""
     return f"{kind}:{hash_tag(artefact)}:file-part:{name}"

@@ -239,7 +239,8 @@ async def test_the_timeline_follows_the_newest_or_the_active_versions(client: ht
     await request_ad(client, "POST", "/voices/v1/activate")
     active = await request_ad(client, "GET", "/timeline?versions=active")
     assert [span["voiceId"] for span in active["voices"]] != [VOICE, VOICE]
-    assert active.keys() == {"spotSeconds", "durationSeconds", "fits", "short", "voices", "sfx"}
+    expected = {"spotSeconds", "durationSeconds", "fits", "short", "timing", "voices", "sfx"}
+    assert active.keys() == expected
 
 
 async def test_a_clone_is_a_new_draft_with_the_same_data(client: httpx.AsyncClient) -> None:

@@ -157,3 +157,13 @@ def test_music_without_a_duration_lasts_as_long_as_the_spot():
 def test_an_empty_ad_takes_no_time_and_fits():
     assert timeline([])["durationSeconds"] == 0
     assert timeline([])["fits"]
+
+
+def test_rendered_speech_gives_a_track_its_measured_length():
+    tracks = [track(0), track(1)]
+    assert timeline(tracks)["timing"] == timeline([])["timing"] == "estimated"
+    result = build_timeline(tracks, (), language="english", spot_s=30.0, speech_s={"track-0": 3.5})
+    assert (result["timing"], spans(result)) == ("estimated", [(0.0, 3.5), (3.5, 5.5)])
+    speech_s = {"track-0": 3.5, "track-1": 1.0}
+    result = build_timeline(tracks, (), language="english", spot_s=30.0, speech_s=speech_s)
+    assert (result["timing"], spans(result)) == ("measured", [(0.0, 3.5), (3.5, 4.5)])

@@ -12,7 +12,7 @@ VERBS: Final = frozenset(
         *("Activate", "Add", "Answer", "Cancel", "Change", "Check", "Clone", "Compare", "Copy", "Count"),
         *("Create", "Decide", "Delete", "Download", "Edit", "Execute", "Export", "Follow", "Get", "Import"),
         *("Insert", "List", "Lock", "Pause", "Put", "Redo", "Refine", "Repeat", "Restore", "Resume"),
-        *("Retry", "Rewrite", "Save", "Search", "Send", "Set", "Show", "Skip", "Start", "Stream"),
+        *("Render", "Retry", "Rewrite", "Save", "Search", "Send", "Set", "Show", "Skip", "Start", "Stream"),
         *("Undo", "Unlock", "Update", "Upload", "Wait"),
     ]
 )

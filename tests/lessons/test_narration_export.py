@@ -127,3 +127,17 @@ def test_no_sentence_of_an_edited_narration_ends_with_an_abbreviation() -> None:
         "Der Turm wurde am 3. Mai von Dr. Berg gebaut.",
         "Im 12. Jahrhundert lebten dort z. B. Händler.",
     ]
+
+
+def test_cues_of_a_rendered_narration_follow_its_sentences_and_are_short():
+    narration = two_minute_narration(LONG, Sentence(text="So be it."))
+    count = sum(len(segment.sentences) for segment in narration.segments)
+    times = [(10.0 * i + 1, 10.0 * i + 10) for i in range(count)]
+    cue_list = cues(narration, times)
+    assert cue_list[0].start_ms == 1000
+    assert all(0 < cue.end_ms - cue.start_ms <= 7000 for cue in cue_list)
+    assert all(len(line) <= 42 for cue in cue_list for line in cue.text.split("\n"))
+    assert {cue.start_ms for cue in cue_list} >= {round(start * 1000) for start, _ in times}
+    assert "00:00:01,000 --> " in export(narration, "srt", times)
+    assert "00:00:01.000 --> " in export(narration, "vtt", times)
+    assert cues(narration, [(start, start + 60) for start, _ in times])[0].text.count("\n") == 0

@@ -128,7 +128,7 @@ async def run_task(
         "memory_bytes": limits.memory_bytes,
         "cpu_s": limits.cpu_s,
     }
-    async with _turn(task.owner), queue:
+    async with owner_turn(task.owner), queue:
         folder = await asyncio.to_thread(tempfile.mkdtemp, prefix="callsheet-tool-")
         try:
             message = b"%b\n%b" % (json.dumps(order).encode(), task.data)
@@ -137,7 +137,8 @@ async def run_task(
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
 
-def _turn(owner: str) -> AbstractAsyncContextManager[object]:
+def owner_turn(owner: str) -> AbstractAsyncContextManager[object]:
+    """Return the turn of an owner's task, which waits for those before it; an empty one waits for nobody."""
     if not owner:
         return nullcontext()
     locks = _turns.setdefault(asyncio.get_running_loop(), WeakValueDictionary())

@@ -53,6 +53,21 @@ test("an ad is made from Home, changed, and its versions are compared", async ()
   await page.close();
 });
 
+test("an ad is heard, a line shows where, and one voice is heard alone", async () => {
+  const page = await open("/");
+  await start(page, "ad_creation", "20 seconds for Harbour Bikes, e-bikes by the hour in Porto. First hour free until 30 June.");
+  await answered(page, "Ready to review: voices v1");
+  await page.getByRole("button", { name: "Listen" }).click();
+  await page.locator(".ad-player audio").waitFor();
+  await page.locator(".playhead").waitFor({ state: "attached" });
+  await page.getByText("is not available here; preview voice 1 speaks").first().waitFor();
+  await page.getByText("Rules of Spotify met").waitFor();
+  await page.getByLabel("Hear").selectOption("track-0");
+  await page.locator('.ad-player audio[src*="track-0"]').waitFor();
+  assert.deepEqual(problems, []);
+  await page.close();
+});
+
 test("facts are chosen on Home by checkboxes, and the choice is recorded", async () => {
   const page = await open("/");
   await start(page, "fact_narration", "My student is 10. Plants make their own food. Leaves take in carbon dioxide through tiny holes called stomata. Roots take up water from the soil.");

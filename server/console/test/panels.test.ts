@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { changesOf, curl, layersOf } from "../src/inspect.ts";
+import { audibleParts, playhead } from "../src/panels/ad_player.tsx";
 import { markStep, rowsOf } from "../src/panels/ad_timeline.tsx";
 import { filterPairs, statementsOf } from "../src/panels/campaign_data.ts";
 import { factNumbers, spokenWords } from "../src/panels/lesson_facts.ts";
@@ -62,4 +63,14 @@ test("nodes lie in layers from the start to the end, those without a way to them
 
 test("a curl command quotes what a shell would read", () => {
   assert.equal(curl("POST", "http://h/x", { a: "it's" }), `curl -s -X POST 'http://h/x' -H 'Content-Type: application/json' -d '{"a":"it'\\''s"}'`);
+});
+
+const timeline = { spotSeconds: 20, durationSeconds: 14.3, fits: true, voices: [{ id: "track-0", start: 1.5, end: 6 }], sfx: [], music: { start: 0, end: 20 } };
+
+test("every voice and the music of an ad can be heard alone", () => {
+  assert.deepEqual(audibleParts(timeline).map(([value]) => value), ["", "track-0", "music"]);
+});
+
+test("the playhead leaves out the silence at both ends of the file", () => {
+  assert.deepEqual([0.2, 0.5, 7, 20.9].map((second) => playhead(second, 0.5, timeline)), [0, 0, 6.5, 20]);
 });

@@ -9,6 +9,7 @@ import "../styles/ad.css";
 import { Icon } from "../ui/icon.tsx";
 import { Failure, Loading } from "../ui/states.tsx";
 import { AdTimeline, type Timeline } from "./ad_timeline.tsx";
+import { AdPlayer } from "./ad_player.tsx";
 import { AdMixer, type Mixer } from "./ad_mixer.tsx";
 import type { PanelEntry, PanelProps } from "./panel.ts";
 
@@ -138,6 +139,7 @@ function fitOf(timeline: Timeline): [tone: string, text: string] {
 function AdView(props: PanelProps) {
   const [ad, setAd] = useState<Ad | null>(null);
   const [error, setError] = useState<ApiError | null>(null);
+  const [second, setSecond] = useState<number | null>(null);
   useEffect(() => {
     let current = true;
     get<Ad>(path`/api/ads/${props.id}`).then(
@@ -163,11 +165,14 @@ function AdView(props: PanelProps) {
     <div class="ad">
       <div class="ad-summary">
         <span class={`pill ${tone}`}><span class="dot" aria-hidden="true" />{fit}</span>
+        <span class="tag">{ad.timeline.timing === "measured" ? "times measured" : "times estimated"}</span>
         <span class="tag">{words(ad.language)}</span>
         <span class="tag">{ad.market}</span>
         {waiting.length > 1 && <button type="button" class="button small end" onClick={activateAll}>Activate all {waiting.length}</button>}
       </div>
-      <AdTimeline timeline={ad.timeline} />
+      <AdPlayer key={`${props.id} ${STREAMS.map((one) => ad.streams[one]?.newest?.id).join(" ")}`} ad={ad.adId} timeline={ad.timeline}
+        onRendered={(timeline) => setAd((now) => now && { ...now, timeline })} onTime={setSecond} />
+      <AdTimeline timeline={ad.timeline} second={second} />
       <section class="part"><StreamHeader props={props} ad={ad} stream="voices" title="Voices" /><Script props={props} ad={ad} /></section>
       <section class="part">
         <StreamHeader props={props} ad={ad} stream="music" title="Music" />

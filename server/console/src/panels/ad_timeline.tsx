@@ -1,7 +1,7 @@
 // The timeline of an ad to scale: voices, effects and music over the seconds of the spot.
 
 export interface Span { id?: string; description?: string; voiceId?: string; start: number; end: number }
-export interface Timeline { spotSeconds: number; durationSeconds: number; fits: boolean; voices: Span[]; sfx: Span[]; music: Span | null }
+export interface Timeline { spotSeconds: number; durationSeconds: number; fits: boolean; timing?: "estimated" | "measured"; voices: Span[]; sfx: Span[]; music: Span | null }
 
 /** Seconds between two marks, so that there are at most ten. */
 export function markStep(total: number): number {
@@ -23,8 +23,8 @@ const WIDTH = 640;
 const LEFT = 64;
 const ROW = 26;
 
-export function AdTimeline({ timeline }: { timeline: Timeline }) {
-  const total = Math.max(timeline.spotSeconds, timeline.durationSeconds, 1);
+export function AdTimeline({ timeline, second = null }: { timeline: Timeline; second?: number | null }) {
+  const total = Math.max(timeline.spotSeconds, timeline.durationSeconds, timeline.music?.end ?? 0, 1);
   const x = (second: number) => LEFT + ((WIDTH - LEFT - 8) * second) / total;
   const lanes: [name: string, tone: string, rows: Span[][]][] = [
     ["Voices", "voice", rowsOf(timeline.voices)],
@@ -56,6 +56,7 @@ export function AdTimeline({ timeline }: { timeline: Timeline }) {
           ))}
         </g>
       ))}
+      {second !== null && <line class="playhead" x1={x(second)} x2={x(second)} y1="0" y2={height - 20} />}
     </svg>
   );
 }

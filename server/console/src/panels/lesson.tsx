@@ -1,6 +1,6 @@
 // A lesson: its facts with the passages that prove them, and the narration by segment with seconds and words.
 import { useEffect, useState } from "preact/hooks";
-import { api, get, path, request, type ApiError } from "../api.ts";
+import { api, get, path, post, request, type ApiError } from "../api.ts";
 import { count, words } from "../format.ts";
 import { asApiError, notify } from "../store.ts";
 import "../styles/lesson.css";
@@ -66,6 +66,38 @@ function SegmentEditor({ session, version, segment, onDone }: { session: string;
   );
 }
 
+interface Rendering { url: string; seconds: number; notices: string[] }
+
+/** Renders what is to be heard, the whole or one segment, and plays it. */
+function Listen({ session, segment, label }: { session: string; segment?: string; label: string }) {
+  const [rendering, setRendering] = useState<Rendering | null>(null);
+  const [busy, setBusy] = useState(false);
+  const [error, setError] = useState<ApiError | null>(null);
+  const listen = async () => {
+    setBusy(true);
+    setError(null);
+    try {
+      setRendering(await post<Rendering>(path`/api/agent-create/session/narration/render?sessionId=${session}`, segment ? { segment } : {}));
+    } catch (failure) {
+      setError(asApiError(failure));
+    } finally {
+      setBusy(false);
+    }
+  };
+  return (
+    <div class="lesson-sound" aria-busy={busy}>
+      {!rendering && <button type="button" class="button small" disabled={busy} aria-label={label} onClick={listen}><Icon name="play" size={16} />{busy ? "Rendering …" : "Listen"}</button>}
+      {error && <Failure error={error} />}
+      {rendering && (
+        <>
+          <audio controls autoplay preload="auto" src={rendering.url} aria-label={label} onError={() => setRendering(null)} />
+          {rendering.notices.map((one) => <p key={one} class="help">{one}</p>)}
+        </>
+      )}
+    </div>
+  );
+}
+
 function SegmentView({ props, lesson, segment, numbers }: { props: PanelProps; lesson: Lesson; segment: Segment; numbers: Map<string, number> }) {
   const [edited, edit] = useState(false);
   const spoken = spokenWords(segment.narration);
@@ -87,6 +119,7 @@ function SegmentView({ props, lesson, segment, numbers }: { props: PanelProps; l
             {!props.busy && <button type="button" class="icon-button" aria-label={`Edit ${words(segment.type).toLowerCase()}`} onClick={() => edit(true)}><Icon name="edit" size={16} /></button>}
           </div>
         )}
+      {!edited && <Listen key={segment.narration} session={lesson.sessionId} segment={segment.id} label={`Listen to ${words(segment.type).toLowerCase()}`} />}
       {segment.visual_guidance && <p class="help"><strong>Show:</strong> {segment.visual_guidance}</p>}
     </li>
   );
@@ -131,6 +164,7 @@ function LessonView(props: PanelProps) {
             <span class="tag num">{lesson.narration.total_duration} s</span>
             {readability && <span class={`pill ${readability.within ? "ok" : "wait"}`} title={readability.formula}>grade {readability.grade}</span>}
           </header>
+          <Listen key={JSON.stringify(lesson.narration.segments.map((one) => one.narration))} session={lesson.sessionId} label="Listen to the narration" />
           <ol class="script">{lesson.narration.segments.map((one) => <SegmentView key={one.id} props={props} lesson={lesson} segment={one} numbers={numbers} />)}</ol>
           <p class="actions">
             <span class="help">Download</span>

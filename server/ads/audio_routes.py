@@ -1,0 +1,155 @@
+"""The sound of an ad over REST: render it, hear it, hear a voice."""
+
+import asyncio
+from functools import partial
+from typing import Annotated, Any, Final
+from urllib.parse import quote
+
+from fastapi import Query, Request
+from pydantic import Field
+from starlette.responses import Response
+
+from callsheet.server.ads import audio, edits, handoff
+from callsheet.server.ads.audio import PreflightReport, ProfileName, Rendering, RenderRequest
+from callsheet.server.artefacts.recordings import SOUND, progress_events, sound_reply
+from callsheet.server.artefacts.speech import find_speech, require_audio, speak
+from callsheet.server.http.auth import current_owner
+from callsheet.server.http.context import app_context
+from callsheet.server.http.errors import documented_responses
+from callsheet.server.http.openapi import EVENTS
+from callsheet.server.http.policy import API_READ, API_RUN, with_policy
+from callsheet.server.http.replies import JsonReply, event_stream_reply, wants_event_stream
+from callsheet.server.http.requests import api_router
+from callsheet.state.errors import Missing
+from callsheet.tools.ads import voices
+from callsheet.tools.audio.casting import cast
+
+router = api_router("/api/ads/{ad_id}", "ads")
+voice_router = api_router("/api/voices", "voices")
+_ERRORS: Final = (400, 403, 404, 409, 413, 422, 429, 500, 501, 503, 504)
+_RENDER: Final = documented_responses(*_ERRORS, reply=Rendering)
+_RENDER[200] |= {"content": EVENTS["content"]}
+_FILE: Final[dict[int | str, dict[str, Any]]] = {
+    **documented_responses(*_ERRORS, 416, reply=None),
+    200: SOUND,
+    206: SOUND,
+    304: {"description": "The file is the one that If-None-Match names"},
+}
+_ZIP: Final[dict[int | str, dict[str, Any]]] = {
+    **documented_responses(*_ERRORS, reply=None),
+    200: {
+        "content": {"application/zip": {"schema": {"type": "string", "format": "binary"}}},
+        "description": "A ZIP file",
+    },
+}
+_SAMPLES: Final = {
+    "english": "Hello. This is how I sound in an advertisement.",
+    "chinese": "你好，很高兴认识你。",
+    "czech": "Dobrý den, těší mě.",
+    "french": "Bonjour, enchanté de vous rencontrer.",
+    "german": "Guten Tag, so klinge ich in einer Werbung.",
+    "indonesian": "Halo, senang bertemu dengan Anda.",
+    "italian": "Buongiorno, piacere di conoscervi.",
+    "polish": "Dzień dobry, miło mi poznać.",
+    "portuguese": "Olá, prazer em conhecê-lo.",
+    "romanian": "Bună ziua, îmi pare bine.",
+    "spanish": "Hola, encantado de conocerle.",
+    "thai": "สวัสดี ยินดีที่ได้รู้จัก",
+    "vietnamese": "Xin chào, rất vui được gặp bạn.",
+}
+"""A sentence to hear a voice by; other languages have the voice's name."""
+
+
+class PreflightQuery(RenderRequest):
+    """Choice of a rendering, and of the rules that it is checked by."""
+
+    against: ProfileName | None = Field(None, description="Those of `profile` when left out")
+
+
+class HandoffQuery(RenderRequest):
+    """Choice of a rendering, and where its file will be served."""
+
+    mediaUrl: str | None = Field(
+        None, max_length=2_000, pattern=r"^https?://", description="Address of the sound, for VAST"
+    )
+
+
+@router.post("/render", responses=_RENDER, response_model=None)
+@with_policy(API_RUN)
+async def render_ad(ad_id: str, body: RenderRequest, request: Request) -> Response:
+    """Render the ad to a sound file, which is kept for a day; the same versions and mixer are rendered once.
+
+    With `Accept: text/event-stream` the reply is a stream of `progress` events, then `result` or `error`.
+    `notices` says what is heard in place of what the ad describes.
+    """
+    ref = await edits.find_ad(app_context(request).storage, ad_id, current_owner(request))
+    score = await audio.read_score(ref, body)
+    if wants_event_stream(request):
+        heartbeat_s = app_context(request).settings.heartbeat_s
+        return event_stream_reply(progress_events(partial(audio.render, score), heartbeat_s))
+    return JsonReply(await audio.render(score, lambda _stage, _done, _of: None))
+
+
+@router.get("/audio", responses=_FILE, response_class=Response)
+@with_policy(API_READ)
+async def get_audio(ad_id: str, query: Annotated[RenderRequest, Query()], request: Request) -> Response:
+    """Send the rendered file of the ad as it is now; a Range names a part of it.
+
+    404 where it was not rendered, or has changed since.
+    """
+    ref = await edits.find_ad(app_context(request).storage, ad_id, current_owner(request))
+    score = await audio.read_score(ref, query)
+    record = await audio.find_rendering(score)
+    if record is None:
+        raise audio.missing_rendering(score)
+    return sound_reply(request, ref.storage, ref.artefact, score.digest, record)
+
+
+@router.get("/preflight", responses=documented_responses(*_ERRORS, reply=PreflightReport))
+@with_policy(API_READ)
+async def check_ad(
+    ad_id: str, query: Annotated[PreflightQuery, Query()], request: Request
+) -> PreflightReport:
+    """Check the rendered file of the ad by the rules of a place of delivery."""
+    ref = await edits.find_ad(app_context(request).storage, ad_id, current_owner(request))
+    chosen = RenderRequest(**query.model_dump(exclude={"against"}))
+    return await audio.preflight_view(await audio.read_score(ref, chosen), query.against or query.profile)
+
+
+@router.get("/handoff", responses=_ZIP, response_class=Response)
+@with_policy(API_READ)
+async def export_handoff(ad_id: str, query: Annotated[HandoffQuery, Query()], request: Request) -> Response:
+    """Export the rendered ad as a ZIP file: script, cue sheet, checks, sound, and VAST with `mediaUrl`."""
+    ref = await edits.find_ad(app_context(request).storage, ad_id, current_owner(request))
+    chosen = RenderRequest(**query.model_dump(exclude={"mediaUrl"}))
+    files = await handoff.handoff_files(await audio.read_score(ref, chosen), query.mediaUrl)
+    name = quote(f"{ref.artefact.id}.zip", safe="")
+    headers = {
+        "Content-Disposition": f"attachment; filename*=UTF-8''{name}",
+        "X-Content-Type-Options": "nosniff",
+    }
+    content = await asyncio.to_thread(handoff.zip_files, files)
+    return Response(content, media_type="application/zip", headers=headers)
+
+
+@voice_router.get("/{voice_id}/preview", responses=_FILE, response_class=Response)
+@with_policy(API_READ)
+async def preview_voice(voice_id: str, request: Request) -> Response:
+    """Send a sentence that the voice speaks; the header Voice-Notice says which other one speaks for it."""
+    require_audio()
+    voice = voices.find(voice_id)
+    if voice is None:
+        raise Missing(f"there is no voice {voice_id[:200]!r}", remedy="list them with GET /api/voices")
+    owner = current_owner(request)
+    speech = find_speech(owner)
+    text = _SAMPLES.get(voice.language, voice.name)
+    [sample] = cast([{"id": "sample", "voiceId": voice_id, "text": text}], voice.language, speech)
+    [sound] = await speak(app_context(request).storage, owner, speech, [sample.line])
+    headers = {
+        "Cache-Control": "private, max-age=3600",
+        "Content-Security-Policy": "default-src 'none'; sandbox",
+        "X-Content-Type-Options": "nosniff",
+    }
+    if sample.notice:
+        headers["Voice-Notice"] = quote(sample.notice, safe=" ,;.()")
+    return Response(sound, media_type="audio/wav", headers=headers)

@@ -1,0 +1,42 @@
+"""Speech for ads and lessons: the engine that is configured, and lines that are spoken once within a day."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import asdict
+from importlib.util import find_spec
+from typing import Any
+
+from callsheet.providers.speech import Line, Speech, configured_speech
+from callsheet.state.errors import NotInstalled
+from callsheet.state.plan import canonical_json
+from callsheet.storage.artefacts import recordings
+from callsheet.storage.redis.connection import Storage
+from callsheet.tools.audio.speech import LocalSpeech
+
+
+def require_audio() -> None:
+    """Raise `NotInstalled` without the libraries of the extra `audio`."""
+    if find_spec("hibari") is None or find_spec("soundfile") is None:
+        raise NotInstalled("sound is not installed", remedy="pip install 'callsheet[audio]'")
+
+
+def find_speech(owner: str = "") -> Speech:
+    """Return the endpoint that the environment names, or the local model; an owner's tasks take turns."""
+    return configured_speech() or LocalSpeech(owner)
+
+
+def digest_of(*parts: Any) -> str:
+    """Return the name of what follows from these parts, which are JSON."""
+    return hashlib.sha256(canonical_json(parts).encode()).hexdigest()
+
+
+async def speak(storage: Storage, owner: str, speech: Speech, lines: Sequence[Line]) -> list[bytes]:
+    """Return a sound file for each line; those that were spoken within a day are not spoken again."""
+    names = [digest_of(speech.model, asdict(line)) for line in lines]
+    clips = {name: await recordings.speech_clip(storage, owner, name) for name in names}
+    missing = {name: line for name, line in zip(names, lines, strict=True) if clips[name] is None}
+    if missing:
+        for name, sound in zip(missing, await speech.say([*missing.values()]), strict=True):
+            await recordings.keep_speech_clip(storage, owner, name, sound)
+            clips[name] = sound
+    return [clips[name] or b"" for name in names]

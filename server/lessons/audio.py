@@ -1,0 +1,172 @@
+"""The sound of a narration, whole or by segment, kept by the digest of all that it is made of."""
+
+from base64 import b64decode
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final, Literal
+from urllib.parse import urlencode
+
+from pydantic import BaseModel, ConfigDict, Field
+from typing_extensions import TypedDict
+
+from callsheet.providers.speech import Line, Speech
+from callsheet.server.artefacts.recordings import Report
+from callsheet.server.artefacts.speech import digest_of, find_speech, require_audio, speak
+from callsheet.server.lessons import edits
+from callsheet.server.lessons.edits import Lesson
+from callsheet.state.ads.profiles import PROFILES
+from callsheet.state.errors import Missing, Oversized, TooLarge
+from callsheet.state.lessons.narration import Narration, Segment
+from callsheet.storage.artefacts import recordings
+from callsheet.storage.artefacts.recordings import RecordingRecord
+from callsheet.tools.audio.casting import narrator_lines
+from callsheet.tools.guard.sandbox import SandboxTask, TaskLimits, owner_turn, run_task
+
+_PROFILE: Final = PROFILES["podcast"]
+_VERSION: Final = 1
+"""Version of the rendering: another one makes every narration again."""
+_LIMITS: Final = TaskLimits(memory_bytes=3 * 2**29, cpu_s=180.0, output_bytes=60_000_000)
+
+
+class NarrationSound(BaseModel):
+    """Choice of a rendering."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    version: str | None = Field(None, max_length=80, description="The newest when left out")
+    segment: str | None = Field(None, max_length=80, description="A segment's id; all when left out")
+    format: Literal["mp3", "ogg", "wav"] = "mp3"
+
+
+class NarrationRendering(TypedDict):
+    """A rendered file."""
+
+    sessionId: str
+    version: str
+    segment: str | None
+    url: str
+    """Path of the file, for a day."""
+    format: str
+    size: int
+    seconds: float
+    loudnessLufs: float | None
+    truePeakDbtp: float | None
+    notices: list[str]
+    """Sentences on the voice that speaks."""
+    times: list[tuple[float, float]]
+    """Start and end of each sentence in seconds."""
+
+
+@dataclass(frozen=True)
+class NarrationScore:
+    """Everything that the sound of a narration is made of."""
+
+    lesson: Lesson
+    request: NarrationSound
+    version: str
+    segments: tuple[Segment, ...]
+    lines: list[Line]
+    speech: Speech
+
+    @property
+    def digest(self) -> str:
+        """Name of the rendered file: the same score has the same."""
+        counts = [len(segment.sentences) for segment in self.segments]
+        lines = [asdict(line) for line in self.lines]
+        return digest_of(_VERSION, self.request.format, counts, lines, self.speech.model)
+
+
+async def read_score(lesson: Lesson, request: NarrationSound) -> NarrationScore:
+    """Return what is to be rendered; write nothing.
+
+    Raises `Missing` without a narration or for an unknown segment, `Conflict` for a language that nothing
+    here speaks, and `NotInstalled`.
+    """
+    require_audio()
+    stored = await edits.get_narration(lesson, request.version)
+    narration = Narration.model_validate(stored.data)
+    segments = (narration.segment(request.segment),) if request.segment else narration.segments
+    texts = [sentence.text for segment in segments for sentence in segment.sentences]
+    if not texts:
+        raise Missing("the narration has no sentence to speak", remedy="write its segments first")
+    speech = find_speech()
+    lines = narrator_lines(texts, narration.language, speech)
+    return NarrationScore(lesson, request, stored.id, segments, lines, speech)
+
+
+async def find_rendering(score: NarrationScore) -> RecordingRecord | None:
+    """Return the record of the rendered file, or None."""
+    return await recordings.find(score.lesson.storage, score.lesson.artefact, score.digest)
+
+
+async def times_of(lesson: Lesson, version: str | None) -> list[tuple[float, float]]:
+    """Return start and end of each sentence of the rendered narration; raise `Missing` if it was not."""
+    for file_format in ("mp3", "ogg", "wav"):
+        score = await read_score(lesson, NarrationSound(version=version, format=file_format))
+        if record := await find_rendering(score):
+            return [(start, end) for start, end in record["details"]["times"]]
+    raise Missing(
+        "the narration was not rendered, or more than a day ago, so its speech has no times",
+        remedy="render it: POST /api/agent-create/session/narration/render",
+    )
+
+
+async def render(score: NarrationScore, report: Report) -> NarrationRendering:
+    """Render the narration, unless its file is kept already, and return its view.
+
+    An owner's renderings take turns. Raises what the engine of speech raises, and `TooLarge`.
+    """
+    async with owner_turn(f"rendering:{score.lesson.thread.owner}"):
+        record = await find_rendering(score)
+        if record is None:
+            try:
+                record = await _render(score, report)
+            except Oversized as error:
+                raise TooLarge(
+                    f"the narration is too much to render: {error.message}", remedy="render one segment"
+                ) from error
+    return _view(score, record)
+
+
+async def _render(score: NarrationScore, report: Report) -> RecordingRecord:
+    lesson, count = score.lesson, len(score.lines)
+    report("speech", 0, count)
+    sounds = await speak(lesson.storage, lesson.thread.owner, score.speech, score.lines)
+    report("speech", count, count)
+    notices = [f"Preview voice: {score.lines[0].speaker} speaks"] if score.speech.is_local else []
+    sizes = iter([len(sound) for sound in sounds])
+    arguments = {
+        "sizes": [[next(sizes) for _ in segment.sentences] for segment in score.segments],
+        "options": _options(score, notices),
+    }
+    task = SandboxTask(
+        "the narration", "callsheet.tools.audio.narrating", "narrate", arguments, b"".join(sounds)
+    )
+    result = await run_task(task, _LIMITS, lambda done, of: report("mix", done, of))
+    report("mix", 1, 1)
+    sound, media_type = b64decode(result.pop("sound")), str(result.pop("type"))
+    details = {**result, "notices": notices}
+    return await recordings.store(lesson.storage, lesson.artefact, score.digest, sound, media_type, details)
+
+
+def _options(score: NarrationScore, notices: list[str]) -> Mapping[str, Any]:
+    tags = {"title": score.lesson.thread.id, "comment": ". ".join([f"From {score.version}", *notices])}
+    return {"profile": asdict(_PROFILE), "format": score.request.format, "tags": tags}
+
+
+def _view(score: NarrationScore, record: RecordingRecord) -> NarrationRendering:
+    details, request, session = record["details"], score.request, score.lesson.thread.id
+    chosen = request.model_dump(exclude_none=True) | {"sessionId": session}
+    return NarrationRendering(
+        sessionId=session,
+        version=score.version,
+        segment=request.segment,
+        url=f"/api/agent-create/session/narration/audio?{urlencode(chosen)}",
+        format=request.format,
+        size=record["size"],
+        seconds=details["seconds"],
+        loudnessLufs=details["loudnessLufs"],
+        truePeakDbtp=details["truePeakDbtp"],
+        notices=details["notices"],
+        times=details["times"],
+    )

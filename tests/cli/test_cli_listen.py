@@ -1,0 +1,55 @@
+"""`callsheet ads listen`: the sound of an ad as a file, and by a player."""
+
+import json
+from pathlib import Path
+
+import pytest
+import soundfile
+
+from tests.cli.conftest import RunCommand
+from tests.doubles.command import BRIEF, assert_refused
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+
+
+def player(folder: Path, name: str, code: int = 0) -> None:
+    """A program that keeps what it is to play."""
+    program = folder / name
+    program.write_text(f'#!/bin/sh\nfor last; do :; done\ncp "$last" {folder}/played\nexit {code}\n')
+    program.chmod(0o755)
+
+
+def test_an_ad_is_written_to_a_file_and_played(
+    run_command: RunCommand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved = tmp_path / "ad.ogg"
+    result = run_command("ads", "new", BRIEF, "--id", "ad-1", "--provider", "offline", "--save", str(saved))
+    assert result.code == 0, result.err
+    assert "✔ Speaking\n✔ Mixing" in result.err
+    assert "is not available here; preview voice 1 speaks" in result.err
+    assert "LUFS" in result.err
+    assert soundfile.info(saved).duration > 20
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    monkeypatch.setenv("PATH", f"{programs}:/bin")
+    player(programs, "ffplay")
+    listened = run_command("ads", "listen", "ad-1", "--track", "track-0")
+    assert listened.code == 0, listened.err
+    assert soundfile.info(programs / "played").format == "MP3"
+    player(programs, "ffplay", code=3)
+    assert_refused(run_command("ads", "listen", "ad-1", "--track", "track-0"), "ffplay ended with 3")
+    shown = run_command("ads", "listen", "ad-1", "--save", str(saved), "--json")
+    assert json.loads(shown.out)["profile"] == "spotify"
+
+
+def test_a_missing_player_a_wrong_ending_and_an_unknown_ad_are_errors_with_a_remedy(
+    run_command: RunCommand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = run_command("ads", "new", BRIEF, "--id", "ad-1", "--provider", "offline", "--save", "ad.mp4")
+    assert_refused(refused, "'ad.mp4'", ".mp3, .ogg, .wav")
+    assert_refused(run_command("ads", "listen", "ad-1"), "no ad 'ad-1'")
+    run_command("ads", "new", BRIEF, "--id", "ad-1", "--provider", "offline")
+    assert_refused(run_command("ads", "listen", "ad-1", "--save", "ad.mp3", "--track", "x"), "no track 'x'")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert_refused(run_command("ads", "listen", "ad-1"), "no player is installed", "--save ad.mp3")

@@ -1,0 +1,48 @@
+"""The sound of a narration over REST: whole, by segment, and as times of subtitles."""
+
+import io
+import re
+from typing import Any
+
+import httpx
+import pytest
+import soundfile
+from pydantic import TypeAdapter
+
+from callsheet.graphs import fact_narration
+from callsheet.server.lessons.audio import NarrationRendering
+from tests.lessons.lesson_client import LessonClient, ok
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+GRAPHS = {"fact_narration": fact_narration.graph}
+NARRATION = "/api/agent-create/session/narration"
+
+
+async def render(client: LessonClient, **body: Any) -> httpx.Response:
+    return await client.request("POST", f"{NARRATION}/render", json=body)
+
+
+async def test_a_narration_is_audible_and_its_subtitles_follow_the_speech(
+    lesson_client: LessonClient,
+) -> None:
+    narrated = await lesson_client.create_narration()
+    lesson_client.http.timeout = 200
+    early = await lesson_client.request("GET", f"{NARRATION}?format=srt&timing=measured")
+    assert (early.status_code, "render" in early.json()["remedy"]) == (404, True)
+    rendering = ok(await render(lesson_client, format="ogg"))
+    TypeAdapter(NarrationRendering).validate_python(rendering)
+    assert rendering["notices"] == ["Preview voice: preview voice 1 speaks"]
+    sound = await lesson_client.request("GET", rendering["url"])
+    samples, rate = soundfile.read(io.BytesIO(sound.content))
+    assert len(samples) / rate == pytest.approx(rendering["seconds"], abs=0.1)
+    assert rendering["loudnessLufs"] == pytest.approx(-16, abs=0.5)
+    sentences = [one for segment in narrated["narration"]["segments"] for one in segment["sentences"]]
+    assert len(rendering["times"]) == len(sentences)
+    assert rendering["times"][-1][1] < rendering["seconds"]
+    subtitles = (await lesson_client.request("GET", f"{NARRATION}?format=srt&timing=measured")).text
+    assert re.search(r"1\n00:00:00,500 --> ", subtitles)
+    hook = ok(await render(lesson_client, format="ogg", segment="hook"))
+    assert 0 < hook["seconds"] < rendering["seconds"]
+    assert (await lesson_client.request("GET", hook["url"])).status_code == 200
+    unknown = await render(lesson_client, segment="nobody")
+    assert unknown.status_code == 404

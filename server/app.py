@@ -55,6 +55,7 @@ from callsheet.server.http.policy import (
 )
 from callsheet.server.http.project_routes import project_routes
 from callsheet.server.http.replies import JsonReply
+from callsheet.server.http.shutdown import Shutdown, ShutdownMiddleware
 from callsheet.server.http.telemetry import TelemetryMiddleware
 from callsheet.server.langgraph import assistants, crons, retention, runs, states, store, threads, webhooks
 from callsheet.server.langgraph.protocol import commands, events, socket
@@ -289,6 +290,7 @@ def create_app(settings: Settings | None = None, graphs: Mapping[str, Any] | Non
     http = options_of(app.state.graphs).http
     errors.install_error_handlers(app)
     app.state.observer = Telemetry(tracing.create_tracing(app.version))
+    app.state.shutdown = Shutdown()
     _wrap(app, settings, http)
     app.add_api_route(_READY, check_liveness, methods=["GET"], tags=["health"])
     # For load balancers and monitoring; left out of the document, because it equals GET without a body.
@@ -317,6 +319,7 @@ def _wrap(app: "Application", settings: Settings, http: Http) -> None:
         probe=lambda: app.state.probe,
         patience_s=settings.storage_patience_s,
     )
+    app.add_middleware(ShutdownMiddleware, shutdown=app.state.shutdown)
     app.add_middleware(
         CORSMiddleware,
         allow_origins=[origins.STUDIO, *origins.allowed_origins(settings, http.cors)],

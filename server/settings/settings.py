@@ -125,7 +125,9 @@ class Settings(BaseSettings):
     run_timeout_s: float = Field(3600.0, gt=0)
     """Seconds after which an unfinished run ends with an error."""
     stop_grace_s: float = Field(5.0, ge=0, le=3600)
-    """Seconds for a step to end when the process stops; then its run is handed over."""
+    """Seconds for requests in progress, then for a step, to end when the process stops."""
+    stop_delay_s: float = Field(0.0, ge=0, le=600)
+    """Seconds that the server goes on serving after SIGTERM while `/ready` answers 503."""
     slow_reader_s: float = Field(30.0, ge=0, le=3600)
     """Seconds in which a slow reader must take 64 KiB, or its stream is closed; 0 for never."""
     heartbeat_s: float = Field(5.0, gt=0, le=60)

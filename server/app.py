@@ -71,6 +71,7 @@ from callsheet.storage.redis import health
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.redis.health import DataMarker
 from callsheet.storage.runs.records import Run
+from callsheet.storage.runs.waiting import WaitingLimits
 from callsheet.storage.store import RedisStore, running_owner
 from callsheet.tools.guard.tool_environment import ToolEnvironment
 
@@ -181,6 +182,9 @@ async def assemble(
         grace_s=settings.stop_grace_s,
         max_runs=settings.runs_at_once,
         heartbeat_s=settings.heartbeat_s,
+        waiting=WaitingLimits(settings.max_waiting_runs, settings.max_waiting_of_owner),
+        max_wait_s=settings.max_wait_s,
+        executor_patience_s=settings.executor_patience_s,
         tool_environment=tool_environment,
     )
     graphs = attach_storage(workflows.graphs, memory.saver, memory.store)

@@ -118,8 +118,16 @@ class Settings(BaseSettings):
     """Shortest time between two runs of a cron, in seconds."""
     carry_runs: bool = True
     """False leaves the execution of runs to `callsheet worker` processes on the same Redis."""
+    executor_patience_s: float = Field(10.0, ge=0, le=600)
+    """Seconds that a request for a result waits for a process that executes runs before it gets 503."""
     runs_at_once: int = Field(64, ge=1, le=1_000)
     """Most runs that one process, server or worker, executes at once; others wait or go elsewhere."""
+    max_waiting_runs: int = Field(10_000, ge=0, le=1_000_000)
+    """Most runs that may wait for a process, of all owners; one more gets 429. 0 for no limit."""
+    max_waiting_of_owner: int = Field(1_000, ge=0, le=1_000_000)
+    """The same of one owner."""
+    max_wait_s: float = Field(3600.0, ge=0, le=604_800)
+    """Seconds that a run may wait for a process before it ends with an error; 0 for no limit."""
     worker_port: int | None = Field(None, ge=0, le=65_535)
     """Port on which `callsheet worker` serves /ok, /health and /metrics; none if unset."""
     run_timeout_s: float = Field(3600.0, gt=0)

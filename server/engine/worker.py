@@ -45,6 +45,7 @@ from callsheet.state.errors import (
     Broken,
     CallsheetError,
     Conflict,
+    Limited,
     Missing,
     StorageDown,
     TimedOut,
@@ -214,7 +215,11 @@ class Worker:
         """Record a run that will wait for a process, or for its time; raises as `submit`."""
         if request.due_ms:
             return await self.runs.create(request)
-        await self.turns.waiting.add(request.thread, request.id, request.owner, request.graph)
+        try:
+            await self.turns.waiting.add(request.thread, request.id, request.owner, request.graph)
+        except Limited as error:
+            self._observer.count_refusal(str(error.details["bound"]))
+            raise
         created: Created | None = None
         try:
             created = await self.runs.create(request)
@@ -407,8 +412,10 @@ class Worker:
                 log_attempt(record, attempt) as line,
                 waiting_for_room(),
             ):
+                self._observer.count_attempt(record.graph, attempt.number, line.waited_s)
                 outcome, error = await self._execute_to_end(execution)
                 tell(outcome.ending)
+                self._observer.count_failure(record.graph, error)
                 line.log_outcome(outcome, error)
         except (Drained, asyncio.CancelledError) as error:
             await self.runs.release(attempt)
@@ -529,6 +536,7 @@ class Worker:
             outcome = failed_outcome(error)
             await self._finish(record, attempt, outcome)
             tell(outcome.ending)
+            self._observer.count_failure(record.graph, error)
             line.log_outcome(outcome, error)
 
     async def _drain(self) -> None:

@@ -132,13 +132,17 @@ class _ReplyInProgress:
         return API.encode(ServerEvent("error", dumps(body | {"status": status})))
 
     def _langgraph_error(self) -> Mapping[str, str]:
-        place = (self.headers or {}).get("content-location")
+        place = self._location
         how = f"the run goes on in another process: GET {place}/join, or {place}/stream" if place else _REMEDY
         return {"error": "Unavailable", "message": f"{_error().message}; {how}"}
 
+    @property
+    def _location(self) -> str:
+        return self.headers.get("content-location", "") if self.headers else ""
+
     def _place(self) -> dict[str, object]:
         """Return where the events go on, and after which id."""
-        known = {"continueAt": (self.headers or {}).get("content-location"), "lastEventId": self._last_id}
+        known = {"continueAt": self._location, "lastEventId": self._last_id}
         return {name: value for name, value in known.items() if value}
 
 

@@ -172,8 +172,9 @@ async def show_metrics(request: Request) -> Response:
     up = not any(problem.fatal for problem in problems)
     runs = await _runs(ctx) if up else {}
     tools = await _tools(ctx) if up else {}
+    waiting = await _waiting(ctx) if up else None
     return Response(
-        observer.require_metrics().exposition(server_health, tools, up=up, runs=runs),
+        observer.require_metrics().exposition(server_health, tools, up=up, runs=runs, waiting=waiting),
         media_type=telemetry.MEDIA_TYPE,
     )
 
@@ -223,6 +224,17 @@ async def _runs(ctx: AppContext) -> Mapping[str, int]:
             return await count_open(ctx.storage)
     except (CallsheetError, TimeoutError):
         return {}
+
+
+async def _waiting(ctx: AppContext) -> tuple[int, float] | None:
+    """Return the number of waiting runs, and the seconds that the oldest waits."""
+    try:
+        async with asyncio.timeout(ctx.settings.storage_patience_s):
+            count = await ctx.worker.turns.waiting.count()
+            oldest = await ctx.worker.turns.waiting.oldest(0)
+    except (CallsheetError, TimeoutError):
+        return None
+    return count, oldest[0][1] if oldest else 0.0
 
 
 async def _tools(ctx: AppContext) -> Mapping[str, Breaker]:

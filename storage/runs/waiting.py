@@ -13,7 +13,7 @@ from typing import Final
 from callsheet.state.errors import Limited
 from callsheet.storage.redis import keys
 from callsheet.storage.redis.connection import Storage
-from callsheet.storage.redis.scripts import Script, execute
+from callsheet.storage.redis.scripts import Argument, Script, execute
 
 _RETRY_S: Final = 5.0
 """Seconds after which a refused request may be sent again."""
@@ -136,7 +136,7 @@ class WaitingRuns:
     async def add(self, thread: str, run: str, owner: str, graph: str, *, is_bounded: bool = True) -> None:
         """Add a run that is about to be recorded; twice is safe. Raises `Limited` at a limit."""
         limits = self._limits if is_bounded else WaitingLimits()
-        args = [_member(thread, run), owner, graph, limits.total, limits.of_owner]
+        args: list[Argument] = [_member(thread, run), owner, graph, limits.total, limits.of_owner]
         full, count = await _ADD(self._redis, keys.waiting_runs(), args)
         if not full:
             return
@@ -148,6 +148,7 @@ class WaitingRuns:
         error = Limited(
             f"{count} runs {whose}wait already; nothing was stored",
             remedy=f"wait until some of them have begun, or raise {setting}",
+            details={"bound": full.decode()},
         )
         error.retry_after_s = _RETRY_S
         raise error
@@ -172,7 +173,7 @@ class WaitingRuns:
             self._redis, keys.waiting_runs(), [int(min_wait_s * 1000)]
         )
         pairs = zip(flat[::2], flat[1::2], strict=True)
-        return [(_parse(bytes(member)), int(wait_ms) / 1000) for member, wait_ms in pairs]  # type: ignore[arg-type]
+        return [(_parse(bytes(member)), int(wait_ms) / 1000) for member, wait_ms in pairs]
 
     async def count(self) -> int:
         """Return the number of waiting runs."""

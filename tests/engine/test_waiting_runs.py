@@ -237,3 +237,32 @@ async def test_a_process_takes_no_turn_for_a_graph_that_it_does_not_serve(opened
     await waiting.add("b1", "b1", "bob", "g")
     assert (await waiting.take_turn("b1", "b1", ["g"])).run == ("b1", "b1")
     assert await waiting.count() == 1
+
+
+async def test_metrics_show_how_many_runs_wait_and_were_refused_and_why_runs_failed(
+    valkey_url: str, gated: GatedGraph
+) -> None:
+    settings = Settings(redis_url=valkey_url, runs_at_once=1, max_waiting_of_owner=1, max_wait_s=0.5)
+    app = create_app(settings, gated.graphs)
+    async with app.router.lifespan_context(app), app_client(app) as http:
+        owner = Owner(http, {})
+        for word in ("runs", "waits", "refused"):
+            await owner.run(word)
+
+        async def figures() -> dict[str, float]:
+            lines = [line for line in (await http.get("/metrics")).text.splitlines() if line[0] != "#"]
+            return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines)}
+
+        assert (await figures())["callsheet_runs_waiting"] == 1
+        assert (await figures())["callsheet_runs_oldest_wait_seconds"] > 0
+        assert (await figures())['callsheet_runs_refused_total{bound="owner"}'] == 1
+        failed = 'callsheet_run_failures_total{graph="gated",kind="TimedOut"}'
+
+        async def has_failed() -> bool:
+            return (await figures()).get(failed) == 1
+
+        await eventually(has_failed, "the end of the run that waited for too long")
+        assert (await figures())["callsheet_runs_waiting"] == 0
+        gated.gate.set()
+        await eventually(lambda: gated.has_run(1), "the end of the first run")
+        assert (await figures())['callsheet_run_wait_seconds_count{graph="gated"}'] == 1

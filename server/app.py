@@ -20,7 +20,7 @@ from langgraph.store.base import TTLConfig
 from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import BaseRoute
 
-from callsheet import storage
+from callsheet import providers, storage
 from callsheet.nodes.node import EPOCH_KEY, OWNER_KEY
 from callsheet.server.artefacts import archive, conversation_routes, execution_routes
 from callsheet.server.artefacts import routes as artefact_routes
@@ -66,6 +66,7 @@ from callsheet.server.settings.settings import Settings, read_settings, unknown_
 from callsheet.server.telemetry import tracing
 from callsheet.server.telemetry.telemetry import Telemetry, collect_metrics
 from callsheet.state.owners import LOCAL
+from callsheet.storage.campaigns import library as campaign_library
 from callsheet.storage.checkpoints import RedisSaver
 from callsheet.storage.redis import health
 from callsheet.storage.redis.connection import Storage
@@ -162,7 +163,12 @@ async def assemble(
     stack: AsyncExitStack,
     observer: Telemetry,
 ) -> Runtime:
-    """Return the parts, which are closed with `stack`; `observer` measures runs."""
+    """Return the parts, which are closed with `stack`; `observer` measures runs.
+
+    Raises `Invalid` for a wrong setting of a vendor, of tools or of campaigns.
+    """
+    providers.check_settings(os.environ)
+    campaign_library.check_settings()
     # A blocking node takes a thread; asyncio's default is six on two processors.
     threads = ThreadPoolExecutor(settings.runs_at_once + _EXTRA_THREADS, thread_name_prefix="callsheet")
     asyncio.get_running_loop().set_default_executor(threads)

@@ -16,7 +16,7 @@ from dotenv import load_dotenv
 from pydantic import AfterValidator, Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from callsheet.providers import find_local
+from callsheet.providers import find_local, misspelt_variables
 from callsheet.state.errors import Invalid
 
 ENV_FILE: Final = ".env"
@@ -217,7 +217,7 @@ def unknown_variables(environment: Mapping[str, str]) -> list[str]:
             similar = difflib.get_close_matches(name.removeprefix(_PREFIX), ends, 1)
             hint = f"; is it {_PREFIX}{similar[0]}?" if similar else ""
             sentences.append(f"{name} is no setting and is ignored{hint}")
-    return sentences
+    return sentences + misspelt_variables(environment)
 
 
 def variable_name(field: str) -> str:

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from callsheet.providers.embeddings import read_embeddings_settings
 from callsheet.providers.local import find_ollama
+from callsheet.providers.vendor_settings import VendorSettings, misspelt_settings
 from callsheet.state.errors import Invalid
 
 if TYPE_CHECKING:
@@ -58,6 +60,22 @@ def with_key(environ: Mapping[str, str]) -> frozenset[str]:
 def find_local(environ: MutableMapping[str, str]) -> None:
     """Look for Ollama on this machine if no provider is available; at most 300 ms, once at start."""
     find_ollama(environ, [provider.key for provider in PROVIDERS.values() if provider.key])
+
+
+def check_settings(environ: Mapping[str, str]) -> None:
+    """Raise `Invalid` for a wrong setting of any vendor, or of embeddings."""
+    for prefix in _prefixes():
+        VendorSettings.read(prefix, environ)
+    read_embeddings_settings(environ)
+
+
+def misspelt_variables(environ: Mapping[str, str]) -> list[str]:
+    """Return a sentence for each variable that looks like a setting of a vendor and is none."""
+    return [sentence for prefix in _prefixes() for sentence in misspelt_settings(prefix, environ)]
+
+
+def _prefixes() -> list[str]:
+    return [one.key.partition("_")[0] for one in PROVIDERS.values() if one.key]
 
 
 def load(spec: str, *, environ: Mapping[str, str] | None = None) -> "BaseChatModel":

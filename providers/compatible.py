@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
-from callsheet.providers.chat import ChatModel, VendorSettings
+from callsheet.providers.chat import ChatModel
+from callsheet.providers.vendor_settings import VendorSettings
 from callsheet.state.errors import Invalid
 
 

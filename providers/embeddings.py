@@ -36,19 +36,25 @@ class EmbeddingsSettings(BaseModel):
 
 def configured_embeddings(environ: Mapping[str, str] | None = None) -> "EmbeddingsEndpoint | None":
     """Return the embeddings that the environment names, or None; raises `Invalid` for a wrong setting."""
-    env = os.environ if environ is None else environ
+    settings = read_embeddings_settings(os.environ if environ is None else environ)
+    if settings is None:
+        return None
+    endpoint: EmbeddingsEndpoint = import_module(
+        "callsheet.providers.embeddings_endpoint"
+    ).EmbeddingsEndpoint(settings)
+    return endpoint
+
+
+def read_embeddings_settings(env: Mapping[str, str]) -> EmbeddingsSettings | None:
+    """Return the settings that the environment has, or None; raises `Invalid` for a wrong one."""
     given = {field: text for field, name in VARIABLES.items() if (text := env.get(name, "").strip())}
     if "url" not in given and "model" not in given:
         return None
     try:
-        settings = EmbeddingsSettings.model_validate(given)
+        return EmbeddingsSettings.model_validate(given)
     except ValidationError as error:
         fault = error.errors()[0]
         field = str(fault["loc"][0])
         shown = f"{given[field]!r}" if field in given else "not set"
         rule = fault["msg"][0].lower() + fault["msg"][1:]
         raise Invalid(f"{VARIABLES[field]} is {shown}: {rule}", remedy="correct it") from None
-    endpoint: EmbeddingsEndpoint = import_module(
-        "callsheet.providers.embeddings_endpoint"
-    ).EmbeddingsEndpoint(settings)
-    return endpoint

@@ -2,7 +2,8 @@
 
 from typing import Any, ClassVar
 
-from callsheet.providers.chat import ChatModel, VendorSettings
+from callsheet.providers.chat import ChatModel
+from callsheet.providers.vendor_settings import VendorSettings
 
 _NEVER_THINKS = ("moonshot-", "kimi-k2-0", "kimi-k2-turbo", "kimi-latest")
 

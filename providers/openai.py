@@ -5,7 +5,8 @@ from urllib.parse import urlsplit
 
 from langchain_core.messages import BaseMessage, convert_to_messages
 
-from callsheet.providers.chat import ChatModel, VendorSettings
+from callsheet.providers.chat import ChatModel
+from callsheet.providers.vendor_settings import VendorSettings
 
 _NO_TOOLS_WHILE_REASONING = ("gpt-5.6", "gpt-6-luna", "gpt-6-sol", "gpt-6.1-terra")
 """Models that accept tools over Chat Completions only with reasoning switched off.

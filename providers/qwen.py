@@ -2,7 +2,8 @@
 
 from typing import Any, ClassVar
 
-from callsheet.providers.chat import ChatModel, VendorSettings
+from callsheet.providers.chat import ChatModel
+from callsheet.providers.vendor_settings import VendorSettings
 
 _NO_STREAMED_TOOLS = ("qwen-max", "qwen-turbo", "qwen1", "qwen2")
 """Older models, which do not stream while tools are bound."""

@@ -20,7 +20,7 @@ from langgraph.store.base import TTLConfig
 from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import BaseRoute
 
-from callsheet import storage
+from callsheet import providers, storage
 from callsheet.nodes.node import EPOCH_KEY, OWNER_KEY
 from callsheet.server.artefacts import archive, conversation_routes, execution_routes
 from callsheet.server.artefacts import routes as artefact_routes
@@ -55,6 +55,7 @@ from callsheet.server.http.policy import (
 )
 from callsheet.server.http.project_routes import project_routes
 from callsheet.server.http.replies import JsonReply
+from callsheet.server.http.shutdown import Shutdown, ShutdownMiddleware
 from callsheet.server.http.telemetry import TelemetryMiddleware
 from callsheet.server.langgraph import assistants, crons, retention, runs, states, store, threads, webhooks
 from callsheet.server.langgraph.protocol import commands, events, socket
@@ -65,11 +66,13 @@ from callsheet.server.settings.settings import Settings, read_settings, unknown_
 from callsheet.server.telemetry import tracing
 from callsheet.server.telemetry.telemetry import Telemetry, collect_metrics
 from callsheet.state.owners import LOCAL
+from callsheet.storage.campaigns import library as campaign_library
 from callsheet.storage.checkpoints import RedisSaver
 from callsheet.storage.redis import health
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.redis.health import DataMarker
 from callsheet.storage.runs.records import Run
+from callsheet.storage.runs.waiting import WaitingLimits
 from callsheet.storage.store import RedisStore, running_owner
 from callsheet.tools.guard.tool_environment import ToolEnvironment
 
@@ -160,7 +163,12 @@ async def assemble(
     stack: AsyncExitStack,
     observer: Telemetry,
 ) -> Runtime:
-    """Return the parts, which are closed with `stack`; `observer` measures runs."""
+    """Return the parts, which are closed with `stack`; `observer` measures runs.
+
+    Raises `Invalid` for a wrong setting of a vendor, of tools or of campaigns.
+    """
+    providers.check_settings(os.environ)
+    campaign_library.check_settings()
     # A blocking node takes a thread; asyncio's default is six on two processors.
     threads = ThreadPoolExecutor(settings.runs_at_once + _EXTRA_THREADS, thread_name_prefix="callsheet")
     asyncio.get_running_loop().set_default_executor(threads)
@@ -180,6 +188,9 @@ async def assemble(
         grace_s=settings.stop_grace_s,
         max_runs=settings.runs_at_once,
         heartbeat_s=settings.heartbeat_s,
+        waiting=WaitingLimits(settings.max_waiting_runs, settings.max_waiting_of_owner),
+        max_wait_s=settings.max_wait_s,
+        executor_patience_s=settings.executor_patience_s,
         tool_environment=tool_environment,
     )
     graphs = attach_storage(workflows.graphs, memory.saver, memory.store)
@@ -289,6 +300,7 @@ def create_app(settings: Settings | None = None, graphs: Mapping[str, Any] | Non
     http = options_of(app.state.graphs).http
     errors.install_error_handlers(app)
     app.state.observer = Telemetry(tracing.create_tracing(app.version))
+    app.state.shutdown = Shutdown()
     _wrap(app, settings, http)
     app.add_api_route(_READY, check_liveness, methods=["GET"], tags=["health"])
     # For load balancers and monitoring; left out of the document, because it equals GET without a body.
@@ -317,6 +329,7 @@ def _wrap(app: "Application", settings: Settings, http: Http) -> None:
         probe=lambda: app.state.probe,
         patience_s=settings.storage_patience_s,
     )
+    app.add_middleware(ShutdownMiddleware, shutdown=app.state.shutdown)
     app.add_middleware(
         CORSMiddleware,
         allow_origins=[origins.STUDIO, *origins.allowed_origins(settings, http.cors)],

@@ -1,5 +1,6 @@
 """Streams of turns and conversations of every domain, resumed after any of their events."""
 
+import asyncio
 import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
@@ -23,9 +24,10 @@ from callsheet.server.artefacts.conversation_stream import (
 from callsheet.server.artefacts.event_schemas import TurnResult, turn_events
 from callsheet.server.artefacts.features import feature_of
 from callsheet.server.artefacts.service import submit, thread_of
+from callsheet.server.engine.background import cancel_and_wait
 from callsheet.server.engine.errors import deserialize_error, serialize_error
 from callsheet.server.engine.json_values import dumps
-from callsheet.server.engine.worker import progress_of
+from callsheet.server.engine.worker import Ack, progress_of
 from callsheet.server.http.auth import check_credential, current_owner
 from callsheet.server.http.context import AppContext, app_context
 from callsheet.server.http.errors import documented_responses, error_body
@@ -49,6 +51,8 @@ from callsheet.storage.threads.threads import Thread
 
 _LARGE_FIELDS: Final = frozenset({"plan", "input", "output"})
 """Large fields of a step, which the stream leaves out."""
+_CANCEL_S: Final = 1.0
+"""Seconds for the tasks of a request to end with it."""
 _FAILED: Final = frozenset({"error", "timeout"})
 """Endings that follow an `error` event."""
 
@@ -178,10 +182,33 @@ async def turn_reply(
     """
     worker = app_context(request).worker
     record = record or partial(submit, worker, run_request)
+    await worker.require_executor()
     if wants_event_stream(request):
         return await _stream_turn(request, run_request, record)
-    reply, ack = await worker.follow(run_request.thread, await record())
+    reply, ack = await _follow(request, run_request.thread, await record())
     return ConfirmedReply(reply, ack)
+
+
+async def _follow(request: Request, thread: str, created: Created) -> tuple[dict[str, Any], Ack]:
+    """Wait for the run's end, as `Worker.follow`.
+
+    If the client leaves before its run has begun, the run is cancelled: nobody would read the reply.
+    """
+    worker = app_context(request).worker
+    following = asyncio.ensure_future(worker.follow(thread, created))
+    leaving = asyncio.ensure_future(_wait_for_departure(request))
+    try:
+        await asyncio.wait((following, leaving), return_when=asyncio.FIRST_COMPLETED)
+        if leaving.done() and not following.done() and created.verdict in {"start", "queued"}:
+            await worker.cancel_unstarted(thread, created.run)
+        return await following
+    finally:
+        await cancel_and_wait(following, leaving, within_s=_CANCEL_S)
+
+
+async def _wait_for_departure(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 async def _stream_turn(

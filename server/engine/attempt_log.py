@@ -26,10 +26,9 @@ class AttemptLog:
         self._used = used
         self._began_s = time.monotonic()
         requested_ms = max(run.created_ms, run.due_ms)
-        self._facts = {
-            "attempt": attempt.number,
-            "waited_s": round(max(0, attempt.started_ms - requested_ms) / 1000, 3),
-        }
+        self.waited_s: Final = round(max(0, attempt.started_ms - requested_ms) / 1000, 3)
+        """Seconds from the request, or its due time, to the start of the attempt."""
+        self._facts = {"attempt": attempt.number, "waited_s": self.waited_s}
 
     def log_outcome(self, outcome: RunOutcome, error: Exception | None) -> None:
         """Log the end of the run; `error` is the exception that ended it, if any."""

@@ -52,7 +52,7 @@ from callsheet.storage.redis.batching import waiting_for_room
 from callsheet.storage.runs.events import Announcements, wait_for_signal
 from callsheet.storage.runs.events import Event as StoredEvent
 from callsheet.storage.runs.leases import LEASE, Lease, create_task, renew_blocking
-from callsheet.storage.runs.records import Action, Run, RunAttempt, RunOutcome
+from callsheet.storage.runs.records import Action, Ending, Run, RunAttempt, RunOutcome
 from callsheet.storage.runs.runs import Runs
 
 BuildReply = Callable[[Run, Mapping[str, Any]], Awaitable[dict[str, Any]]]
@@ -393,9 +393,7 @@ class RunExecution:
 
     def _failure(self, error: Exception, ending: Any = "error") -> RunOutcome:
         self.error = error
-        record = serialize_error(error)
-        last = ("error", dumps({"error": record["error"], "message": record["message"]}))
-        return RunOutcome(ending, "error", error=record, final_events=[last])
+        return failed_outcome(error, ending)
 
     def _cancellation(self) -> RunOutcome:
         record = {"error": "UserInterrupt", "message": "the run was cancelled"}
@@ -439,6 +437,13 @@ def _stop_fenced(runs: Runs, executions: Collection[RunExecution]) -> None:
     for each in executions:
         if each.lease in lost:
             each.stop_fenced()
+
+
+def failed_outcome(error: Exception, ending: Ending = "error") -> RunOutcome:
+    """Return the outcome of a run that an error ends."""
+    record = serialize_error(error)
+    last = ("error", dumps({"error": record["error"], "message": record["message"]}))
+    return RunOutcome(ending, "error", error=record, final_events=[last])
 
 
 def unstorable_outcome(error: Exception) -> RunOutcome:

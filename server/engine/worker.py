@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable, KeysView, Mapping
 from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -28,6 +29,7 @@ from callsheet.server.engine.execution import (
     Drained,
     Redeliver,
     RunExecution,
+    failed_outcome,
     unstorable_outcome,
     watch_leases,
 )
@@ -36,9 +38,19 @@ from callsheet.server.engine.graph_factory import factory_of, mark
 from callsheet.server.engine.graph_states import build_state
 from callsheet.server.engine.loop_watch import watch_loop
 from callsheet.server.engine.task_queue import TaskQueue
+from callsheet.server.engine.turns import RunTurns
 from callsheet.server.telemetry.logs import context_fields
 from callsheet.server.telemetry.telemetry import Telemetry
-from callsheet.state.errors import Broken, CallsheetError, Conflict, Missing, StorageDown
+from callsheet.state.errors import (
+    Broken,
+    CallsheetError,
+    Conflict,
+    Limited,
+    Missing,
+    StorageDown,
+    TimedOut,
+    Unavailable,
+)
 from callsheet.storage import questions
 from callsheet.storage.checkpoints import RedisSaver
 from callsheet.storage.redis.batching import waiting_for_room
@@ -55,6 +67,7 @@ from callsheet.storage.runs.records import (
     RunRequest,
 )
 from callsheet.storage.runs.runs import Runs
+from callsheet.storage.runs.waiting import WaitingLimits, WaitingRuns
 from callsheet.storage.threads.threads import Thread
 from callsheet.tools.guard.tool_environment import ToolEnvironment, use_tool_environment
 
@@ -67,6 +80,8 @@ _SLOT_PATIENCE_S: Final = 2.0
 """Seconds that a run waits for a slot before it goes to another process."""
 _RELEASE_S: Final = 1.5
 """Seconds for a cancelled run to release its thread, and for the queue to stop."""
+_SEEN_S: Final = 2.0
+"""Seconds for which a process that executes runs need not be looked for again."""
 _RESTART_S: Final = 1.0
 """Seconds until the queue is started again after a failure."""
 _log = logging.getLogger(__name__)
@@ -90,6 +105,12 @@ class WorkerOptions:
     """Calls webhooks; None if they are not allowed."""
     max_runs: int = 64
     """Runs that one process executes at once."""
+    waiting: WaitingLimits = field(default_factory=WaitingLimits)
+    """Most runs that may wait for a process."""
+    max_wait_s: float = 0.0
+    """Seconds that a run may wait for a process; 0 for no limit."""
+    executor_patience_s: float = 10.0
+    """Seconds that a request waits for a process that executes runs, if there is none."""
     heartbeat_s: float = 5.0
     """Seconds of silence until the reader of a stream gets a heartbeat."""
     tool_environment: ToolEnvironment = field(default_factory=ToolEnvironment)
@@ -117,6 +138,10 @@ class Worker:
         self._executions: dict[RunExecution, asyncio.Task[None]] = {}
         self._own_tasks: set[asyncio.Task[None]] = set()
         """Tasks of runs that this process started without a delivery."""
+        self._starting = 0
+        """Runs that have a slot here, and are being recorded."""
+        self._executor_seen_s = -math.inf
+        """Time at which another process was seen that executes runs."""
         self._isolation = CrashLoopIsolation(saver)
         self._slots = asyncio.Semaphore(options.max_runs)
         """The bound on the runs that this process executes at once, wherever they come from."""
@@ -125,6 +150,7 @@ class Worker:
         self._stopping = False
         self._observer = observer or Telemetry()
         self.runs = Runs(storage, options.lease_s)
+        self.turns: Final = RunTurns(WaitingRuns(storage, options.waiting), self.runs)
         self.finalizer = RunFinalizer(self.runs, saver, options.call_webhook)
         self.events = EventBus(storage, self._announcements, options.heartbeat_s)
         self.graphs = {name: _attach(graph, saver) for name, graph in graphs.items()}
@@ -159,21 +185,47 @@ class Worker:
     async def submit(self, request: RunRequest) -> Created:
         """Create a run and have it executed as soon as possible, by this process if it has a free slot.
 
-        A request equal to the thread's unfinished run resumes or joins that run. Raises as `Runs.create`.
+        A request equal to the thread's unfinished run resumes or joins that run. Raises as `Runs.create`, and
+        `Limited` if too many runs wait already.
         """
         thread = request.thread
         origin = {"traceparent": self._observer.traceparent(), "key_id": context_fields().get("key_id")}
         if known := {name: value for name, value in origin.items() if value}:
             request = replace(request, request={**request.request, **known})
         request = await answers.with_answer_records(self.storage, request)
-        created = await self.runs.create(request)
+        starts_here = self._has_room(request.graph)
+        created = await (self._create_with_slot(request) if starts_here else self._create_waiting(request))
         if request.answers:
             await questions.announce(self.storage, request.owner)
-        if created.verdict == "start" and self._has_room(request.graph):
+        if created.verdict == "start" and starts_here:
             self._start(thread, created.run)
         elif created.verdict in {"start", "later", "attached"}:
             await self._queue.submit(thread, created.run, request.due_ms if created.verdict == "later" else 0)
         return created
+
+    async def _create_with_slot(self, request: RunRequest) -> Created:
+        """Record a run for which this process keeps a slot."""
+        self._starting += 1
+        try:
+            return await self.runs.create(request)
+        finally:
+            self._starting -= 1
+
+    async def _create_waiting(self, request: RunRequest) -> Created:
+        """Record a run that will wait for a process, or for its time; raises as `submit`."""
+        if request.due_ms:
+            return await self.runs.create(request)
+        try:
+            await self.turns.waiting.add(request.thread, request.id, request.owner, request.graph)
+        except Limited as error:
+            self._observer.count_refusal(str(error.details["bound"]))
+            raise
+        created: Created | None = None
+        try:
+            created = await self.runs.create(request)
+            return created
+        finally:
+            await self.turns.settle(request, created)
 
     def _has_room(self, graph: str) -> bool:
         """Return True if a run created here starts here; half of the slots are left to deliveries."""
@@ -181,7 +233,7 @@ class Worker:
         return (
             self._open
             and graph in self.graphs
-            and len(self._own_tasks) < own_share
+            and len(self._own_tasks) + self._starting < own_share
             and not self._slots.locked()
         )
 
@@ -204,6 +256,7 @@ class Worker:
         """Cancel a run; return True if it has ended now. Raises `Missing`."""
         done, following = await self.runs.cancel(thread, run, action)
         if done == "ended":
+            self.finalizer.start_task(self.turns.waiting.remove(thread, run))
             if action == "rollback":
                 await self._saver.adelete_for_runs([run])
             self.finalizer.start(thread, run)
@@ -217,6 +270,12 @@ class Worker:
     def cancel_later(self, thread: str, run: str) -> None:
         """Cancel a run in the background; it may have ended."""
         self.finalizer.start_task(self._cancel_if_exists(thread, run))
+
+    async def cancel_unstarted(self, thread: str, run: str) -> None:
+        """Cancel a run that no process has begun; another one goes on."""
+        record = await self._find(thread, run)
+        if record and record.status == "pending":
+            await self._cancel_if_exists(thread, run)
 
     async def _cancel_if_exists(self, thread: str, run: str) -> None:
         with suppress(Missing):
@@ -233,7 +292,7 @@ class Worker:
         looking = asyncio.create_task(
             again(self._submit_abandoned, _CHECK_S, "cannot check for abandoned runs")
         )
-        bring = partial(self._queue.work, self.execute)
+        bring = partial(self._queue.work, self.use_delivery)
         engine = asyncio.create_task(again(bring, _RESTART_S, "the task queue failed"))
         self._open = True
         try:
@@ -260,6 +319,21 @@ class Worker:
         """Return True if this process, or another one on the same storage, executes runs."""
         return self._open or await self._queue.has_workers()
 
+    async def require_executor(self) -> None:
+        """Wait for a process that executes runs; raises `Unavailable` if none comes in time."""
+        loop = asyncio.get_running_loop()
+        ends_s = loop.time() + self._options.executor_patience_s
+        while loop.time() - self._executor_seen_s > _SEEN_S:
+            if await self.has_executor():
+                self._executor_seen_s = loop.time()
+            elif loop.time() >= ends_s:
+                raise Unavailable(
+                    "no process executes runs, so nothing was started",
+                    remedy="start one on the same Redis: callsheet worker",
+                )
+            else:
+                await asyncio.sleep(_POLL_S)
+
     async def open(self) -> None:
         """Connect to the announcements of other processes."""
         await self._announcements.open()
@@ -272,18 +346,47 @@ class Worker:
             await self._announcements.aclose()
 
     async def execute(self, thread: str, run: str) -> None:
-        """Make an attempt at a run, unless it has ended or another run of the thread comes first.
+        """Make an attempt at a run that was created here or follows on its thread.
 
-        Every run is claimed here, whether it was delivered, created here, or follows on its thread. Raises
-        `Fenced` if the lease is lost, `Drained` if this process stops, and `Redeliver` without a free slot,
-        for a graph that is not served here, or for a crash suspect while another one runs here.
+        It does nothing if the run has ended or another run of the thread comes first. Raises `Fenced` if the
+        lease is lost, `Drained` if this process stops, and `Redeliver` without a free slot, for a graph that
+        is not served here, or for a crash suspect while another one runs here.
         """
-        record = await self._admit(thread, run)
+        record = await self._require_served(thread, run)
+        async with self._slot():
+            await self._execute_in_slot(thread, run, record)
+
+    async def use_delivery(self, thread: str, run: str) -> None:
+        """Use a delivery of this run for the run whose turn it is; raises as `execute`."""
+        await self._require_served(thread, run)
+        async with self._slot():
+            await self.turns.use_delivery(thread, run, self.graphs, self._execute_in_slot)
+
+    async def _require_served(self, thread: str, run: str) -> Run | None:
+        """Return a run, queued if it has become due; raise `Redeliver` if its graph is not served here."""
+        record = await self._find(thread, run)
         if record and record.graph not in self.graphs:
             raise Redeliver(f"this process does not serve graph {record.graph!r}")
-        async with AsyncExitStack() as held, self._slot():
-            if record and (attempt := await self._claim(thread, run, held)):
+        if record and record.due_ms:
+            await self.runs.admit(thread, run)
+        return record
+
+    async def _find(self, thread: str, run: str) -> Run | None:
+        try:
+            return await self.runs.get(thread, run)
+        except Missing:
+            return None
+
+    async def _execute_in_slot(self, thread: str, run: str, record: Run | None = None) -> bool:
+        """Claim a run and make an attempt; return False if there is nothing to do. Raises as `execute`."""
+        record = record or await self._find(thread, run)
+        if record is None:
+            return False
+        async with AsyncExitStack() as held:
+            attempt = await self._claim(thread, run, held)
+            if attempt:
                 await self._attempt(attempt, record)
+            return attempt is not None
 
     @asynccontextmanager
     async def _slot(self) -> AsyncIterator[None]:
@@ -309,8 +412,10 @@ class Worker:
                 log_attempt(record, attempt) as line,
                 waiting_for_room(),
             ):
+                self._observer.count_attempt(record.graph, attempt.number, line.waited_s)
                 outcome, error = await self._execute_to_end(execution)
                 tell(outcome.ending)
+                self._observer.count_failure(record.graph, error)
                 line.log_outcome(outcome, error)
         except (Drained, asyncio.CancelledError) as error:
             await self.runs.release(attempt)
@@ -366,15 +471,6 @@ class Worker:
             run.graph, **about, **{name: str(value or "") for name, value in origin.items()}
         )
 
-    async def _admit(self, thread: str, run: str) -> Run | None:
-        try:
-            record = await self.runs.get(thread, run)
-        except Missing:
-            return None
-        if record.due_ms and not await self.runs.admit(thread, run):
-            return None
-        return record
-
     async def _claim(self, thread: str, run: str, stack: AsyncExitStack) -> RunAttempt | None:
         """Claim a run; waits for the lease of an attempt that may be dead. None if there is nothing to do."""
         alone = False
@@ -401,6 +497,7 @@ class Worker:
         self.finalizer.start_task(self._finalize(record))
         if following:
             self._start(attempt.thread, following)
+            self.finalizer.start_task(self.turns.waiting.remove(attempt.thread, following))
 
     async def _finalize(self, record: Run) -> None:
         """Finalise an ended run; other processes do it if this one dies."""
@@ -421,6 +518,26 @@ class Worker:
                         # A webhook may take longer than the time to the next check.
                         await self.runs.schedule_check(thread, run, RETRY_S)
                         self.finalizer.start(thread, run)
+        for thread, run in await self.turns.overdue(self._options.max_wait_s):
+            await self._give_up(thread, run)
+
+    async def _give_up(self, thread: str, run: str) -> None:
+        """End a run that has waited for too long."""
+        record = await self.runs.get(thread, run)
+        attempt = await self.runs.claim(thread, run, isolated=True)
+        await self.turns.waiting.remove(thread, run)
+        if not isinstance(attempt, RunAttempt):
+            return
+        error = TimedOut(
+            f"run {run!r} waited for a process for longer than {self._options.max_wait_s:g} s",
+            remedy="send it again later; the operator may add workers, or raise CALLSHEET_MAX_WAIT_S",
+        )
+        with self._observe(record) as tell, log_attempt(record, attempt) as line:
+            outcome = failed_outcome(error)
+            await self._finish(record, attempt, outcome)
+            tell(outcome.ending)
+            self._observer.count_failure(record.graph, error)
+            line.log_outcome(outcome, error)
 
     async def _drain(self) -> None:
         """Let the runs in progress end their step; cancel those that take too long."""

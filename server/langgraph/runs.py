@@ -428,6 +428,7 @@ async def _create_reply(request: Request, thread_id: str | None, body: RunCreate
 
 
 async def _create_and_stream_reply(request: Request, thread_id: str | None, body: RunCreate) -> Response:
+    await app_context(request).worker.require_executor()
     ctx, run = app_context(request), await _start(request, thread_id, body)
     cancel = body.on_disconnect == "cancel"
     if isinstance(run, Run):
@@ -436,6 +437,7 @@ async def _create_and_stream_reply(request: Request, thread_id: str | None, body
 
 
 async def _create_and_wait_reply(request: Request, thread_id: str | None, body: RunCreate) -> Response:
+    await app_context(request).worker.require_executor()
     ctx, run = app_context(request), await _start(request, thread_id, body)
     cancel = body.on_disconnect == "cancel"
     if isinstance(run, Run):

@@ -29,6 +29,7 @@ from callsheet.server.settings.settings import Settings, unknown_variables
 from callsheet.server.telemetry import tracing
 from callsheet.state.errors import CallsheetError, Conflict, StorageDown
 from callsheet.storage import Storage
+from callsheet.storage.campaigns import library as campaign_library
 from callsheet.storage.embedded import folders
 from callsheet.storage.redis import health
 from callsheet.storage.redis.health import ServerHealth
@@ -119,6 +120,10 @@ async def _check_settings(settings: Settings) -> list[Finding]:
         graphs,
         *(Finding("Graphs", "warn", sentence, "Remove or correct it.") for sentence in ignored),
     ]
+    for check in (partial(providers.check_settings, os.environ), campaign_library.check_settings):
+        finding = _attempt("Settings", check, "")
+        if finding.status == "fail":
+            findings.append(finding)
     if {settings.tools, settings.tool_grants, settings.prices, settings.budgets} != {"{}"}:
         findings.append(_check_tools(settings, tools))
     if any(os.environ.get(name) for name in tracing.EXPORTER_VARIABLES):

@@ -16,6 +16,7 @@ from callsheet.server.http.errors import ApiError
 from callsheet.server.http.outage import outage_reason
 from callsheet.server.http.policy import ErrorForm, OnOutage, RoutePolicy, with_policy
 from callsheet.server.http.replies import JsonReply
+from callsheet.server.http.shutdown import Shutdown
 from callsheet.server.operations import tool_routes
 from callsheet.server.telemetry import telemetry
 from callsheet.server.telemetry.telemetry import Telemetry
@@ -63,12 +64,22 @@ class Health(TypedDict):
     error: NotRequired[str]
     remedy: NotRequired[str]
     degraded: NotRequired[list[str]]
-    """`storage`, `queue`, `memory`, `persistence`, `workers`, `campaigns`."""
+    """`stopping`, `storage`, `queue`, `memory`, `persistence`, `workers`, `campaigns`."""
     warnings: NotRequired[list[str]]
     """Settings of Redis that may lose data later."""
 
 
+class Readiness(TypedDict):
+    """Answer of `/ready`."""
+
+    ready: bool
+
+
 router = APIRouter(tags=["health"])
+_READY_RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
+    200: {"model": Readiness},
+    503: {"model": Readiness, "description": "The server stops, or `/health` answers 503"},
+}
 _HEALTH_RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
     200: {"model": Health},
     503: {
@@ -85,6 +96,15 @@ _METRICS_RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
 }
 
 
+@router.head("/ready", response_model=None, include_in_schema=False)
+@router.get("/ready", responses=_READY_RESPONSES, response_model=None)
+@with_policy(RoutePolicy("public", on_outage=OnOutage.REPORT))
+async def show_readiness(request: Request) -> JsonReply:
+    """Check whether requests should be sent here, for load balancers; `/health` has the reason."""
+    ready = not any(problem.fatal for problem in await _fatal_problems(request))
+    return JsonReply({"ready": ready}, *_status(fatal=not ready))
+
+
 @router.head("/health", response_model=None, include_in_schema=False)
 @router.get("/health", responses=_HEALTH_RESPONSES, response_model=None)
 @with_policy(RoutePolicy("read", on_outage=OnOutage.REPORT))
@@ -96,6 +116,7 @@ async def show_health(request: Request) -> JsonReply:
     ctx = app_context(request)
     server_health, problems = await _read_storage(ctx)
     storage_ok = not any(problem.fatal for problem in problems)
+    problems = [*_stop_problems(request), *problems]
     if storage_ok:
         problems = [
             *problems,
@@ -115,7 +136,30 @@ async def show_health(request: Request) -> JsonReply:
         **_problem_fields(problems),
         **_warning_fields(server_health),
     }
-    return JsonReply(content, 503 if fatal else 200, {"Retry-After": "1"} if fatal else None)
+    return JsonReply(content, *_status(fatal=fatal))
+
+
+def _status(*, fatal: bool) -> tuple[int, dict[str, str] | None]:
+    """Return status and headers."""
+    return (503, {"Retry-After": "1"}) if fatal else (200, None)
+
+
+async def _fatal_problems(request: Request) -> Sequence[HealthProblem]:
+    """Return the problems that `/ready` depends on; a server that stops does not look further."""
+    if stopping := _stop_problems(request):
+        return stopping
+    ctx = app_context(request)
+    _, problems = await _read_storage(ctx)
+    return [*problems, *_queue_problems(ctx)]
+
+
+def _stop_problems(request: Request) -> Sequence[HealthProblem]:
+    """Return the problem of a server that got a signal to stop."""
+    shutdown: Shutdown = request.app.state.shutdown
+    if not shutdown.is_stopping:
+        return ()
+    remedy = "Send requests to another server."
+    return (HealthProblem("stopping", fatal=True, message="this process stops", remedy=remedy),)
 
 
 @router.get("/metrics", responses=_METRICS_RESPONSES, response_class=Response)
@@ -128,8 +172,9 @@ async def show_metrics(request: Request) -> Response:
     up = not any(problem.fatal for problem in problems)
     runs = await _runs(ctx) if up else {}
     tools = await _tools(ctx) if up else {}
+    waiting = await _waiting(ctx) if up else None
     return Response(
-        observer.require_metrics().exposition(server_health, tools, up=up, runs=runs),
+        observer.require_metrics().exposition(server_health, tools, up=up, runs=runs, waiting=waiting),
         media_type=telemetry.MEDIA_TYPE,
     )
 
@@ -179,6 +224,17 @@ async def _runs(ctx: AppContext) -> Mapping[str, int]:
             return await count_open(ctx.storage)
     except (CallsheetError, TimeoutError):
         return {}
+
+
+async def _waiting(ctx: AppContext) -> tuple[int, float] | None:
+    """Return the number of waiting runs, and the seconds that the oldest waits."""
+    try:
+        async with asyncio.timeout(ctx.settings.storage_patience_s):
+            count = await ctx.worker.turns.waiting.count()
+            oldest = await ctx.worker.turns.waiting.oldest(0)
+    except (CallsheetError, TimeoutError):
+        return None
+    return count, oldest[0][1] if oldest else 0.0
 
 
 async def _tools(ctx: AppContext) -> Mapping[str, Breaker]:

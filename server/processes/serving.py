@@ -3,15 +3,19 @@
 import asyncio
 import fcntl
 import logging
+import math
 import os
 import signal
 import socket
+import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from types import FrameType
 from typing import Any, Final
 
 import uvicorn
+from fastapi import FastAPI
 from rich.console import Group
 from rich.padding import Padding
 from rich.table import Table
@@ -24,6 +28,7 @@ from callsheet.server.app import create_app
 from callsheet.server.engine import process
 from callsheet.server.http import connections
 from callsheet.server.http.auth import OPERATOR
+from callsheet.server.http.shutdown import Shutdown
 from callsheet.server.settings.console import console, without_control_chars
 from callsheet.server.settings.local_sockets import local_sockets
 from callsheet.server.settings.settings import Settings
@@ -32,8 +37,8 @@ from callsheet.state.errors import CallsheetError
 from callsheet.storage.embedded import folders
 from callsheet.storage.redis import address
 
-_SHUTDOWN_S: Final = 5
-"""Seconds for requests in progress to end once the server stops."""
+_CUT_S: Final = 3
+"""Seconds for requests to send their last words after the grace."""
 _KEEP_ALIVE_S: Final = 620
 """Seconds that an idle connection is kept: longer than clients do, or a POST could meet a closing connection.
 
@@ -48,7 +53,7 @@ _own_log = logging.getLogger(__name__)
 
 
 def serve(settings: Settings, version: str) -> None:
-    """Serve until Ctrl-C or SIGTERM; raises `CallsheetError` if the server cannot start."""
+    """Serve until Ctrl-C, SIGTERM or SIGHUP; raises `CallsheetError` if the server cannot start."""
     place = describe_storage(settings)
     app = create_app(settings)
     guarded = _Guarded(app)
@@ -69,7 +74,7 @@ def serve(settings: Settings, version: str) -> None:
             if (terminals := stack.enter_context(_local_listener(path))) is not None:
                 guarded.operators_at.add(str(path))
                 listeners.append(terminals)
-        _run(_Server(server_config(guarded, settings), guarded, ready), listeners)
+        _run(_Server(settings, guarded, ready), listeners)
     where.print(Padding(Text("Stopped. Everything is kept.", "dim"), (0, 2)))
 
 
@@ -89,7 +94,7 @@ def serve_terminals(settings: Settings, path: Path) -> None:
         async def ready() -> None:
             process.tune_garbage_collection()
 
-        server = _Server(server_config(guarded, settings), guarded, ready)
+        server = _Server(settings, guarded, ready)
         server.is_busy = lambda: bool(app.state.context.worker.executions)
         _run(server, [listener])
 
@@ -138,20 +143,22 @@ def _run(server: "_Server", listeners: list[socket.socket]) -> None:
 def server_config(
     app: ASGIApp,
     settings: Settings,
-    patience_s: int = _SHUTDOWN_S,
+    patience_s: float | None = None,
     headers_s: float = connections.HEADERS_S,
 ) -> uvicorn.Config:
     """Return uvicorn's configuration.
 
-    Requests in progress get `patience_s` to end at a stop, and headers `headers_s` to arrive.
+    Requests in progress get `patience_s` to end at a stop, by default a little more than the grace, after
+    which they are cut; headers get `headers_s` to arrive.
     """
+    patience_s = settings.stop_grace_s + _CUT_S if patience_s is None else patience_s
     return uvicorn.Config(
         app,
         http=connections.http_protocol(settings.slow_reader_s, headers_s),
         lifespan="on",
         log_config=None,
         access_log=False,
-        timeout_graceful_shutdown=patience_s,
+        timeout_graceful_shutdown=math.ceil(patience_s),
         timeout_keep_alive=_KEEP_ALIVE_S,
         ws_max_size=max(settings.max_message_bytes, settings.max_body_bytes) + 1,
     )
@@ -167,8 +174,9 @@ def describe_storage(settings: Settings) -> str:
 class _Guarded:
     """The application, with the error of a failed start; marks requests of the operator's terminals."""
 
-    def __init__(self, app: ASGIApp, *operators_at: str) -> None:
+    def __init__(self, app: FastAPI, *operators_at: str) -> None:
         self._app = app
+        self.shutdown: Final[Shutdown] = app.state.shutdown
         self.failure: BaseException | None = None
         self.operators_at = {*operators_at}
         """Unix sockets of this process that only its own user reaches."""
@@ -185,12 +193,19 @@ class _Guarded:
 
 
 class _Server(uvicorn.Server):
-    """Uvicorn that calls `ready` once, and raises the error of a failed start."""
+    """Uvicorn that calls `ready` once, raises the error of a failed start, and stops in steps.
+
+    After SIGTERM or SIGHUP it serves on for the delay while `/ready` answers 503; then requests in progress
+    get the grace. Ctrl-C has no delay, and a second signal ends it.
+    """
 
     def __init__(
-        self, config: uvicorn.Config, guarded: _Guarded, ready: Callable[[], Coroutine[Any, Any, None]]
+        self, settings: Settings, guarded: _Guarded, ready: Callable[[], Coroutine[Any, Any, None]]
     ) -> None:
-        super().__init__(config)
+        super().__init__(server_config(guarded, settings))
+        self._settings = settings
+        self._stop_at_s = math.inf
+        """Time, by `time.monotonic`, at which the delay is over."""
         self._guarded = guarded
         self._ready = ready
         self._greeting: asyncio.Task[None] | None = None
@@ -216,6 +231,38 @@ class _Server(uvicorn.Server):
         self._greeting = asyncio.create_task(self._ready())
         self._idle_at_s = asyncio.get_running_loop().time() + _FIRST_S
 
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        with super().capture_signals():
+            before = signal.getsignal(signal.SIGHUP)
+            # `nohup` has it ignored.
+            if before is not signal.SIG_IGN:
+                signal.signal(signal.SIGHUP, lambda _, frame: self.handle_exit(signal.SIGTERM, frame))
+            try:
+                yield
+            finally:
+                signal.signal(signal.SIGHUP, before)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self._guarded.shutdown.begin()
+        delay_s = self._settings.stop_delay_s
+        if sig == signal.SIGTERM and delay_s and math.isinf(self._stop_at_s):
+            self._stop_at_s = time.monotonic() + delay_s
+            return
+        super().handle_exit(sig, frame)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        # Also where the server ends by itself.
+        self._guarded.shutdown.begin()
+        # Uvicorn would log each reply that is cut as an error of the application.
+        _log.setLevel(logging.CRITICAL)
+        cut = self._guarded.shutdown.cut_requests
+        timer = asyncio.get_running_loop().call_later(self._settings.stop_grace_s, cut)
+        try:
+            await super().shutdown(sockets)
+        finally:
+            timer.cancel()
+
     async def on_tick(self, counter: int) -> bool:
         """Return True if the server shall stop; called ten times a second."""
         if self.is_busy is not None:
@@ -224,6 +271,7 @@ class _Server(uvicorn.Server):
             if self.server_state.connections or requests > self._requests or self.is_busy():
                 self._idle_at_s, self._requests = now_s + _IDLE_S, requests
             self.should_exit = self.should_exit or now_s >= self._idle_at_s
+        self.should_exit = self.should_exit or time.monotonic() >= self._stop_at_s
         return await super().on_tick(counter)
 
 

@@ -18,6 +18,7 @@ from callsheet.server.http.connections import bind_sockets, url_host
 from callsheet.server.http.context import AppContext
 from callsheet.server.http.origins import HostOriginMiddleware
 from callsheet.server.http.policy import RoutePolicyMiddleware
+from callsheet.server.http.shutdown import Shutdown
 from callsheet.server.operations import health_routes
 from callsheet.server.processes.serving import describe_storage
 from callsheet.server.settings.console import console, without_control_chars
@@ -50,7 +51,7 @@ async def health_server(ctx: AppContext, observer: Telemetry, port: int) -> Asyn
 def _app(ctx: AppContext, observer: Telemetry) -> FastAPI:
     app = FastAPI(title="Callsheet worker", version=installed_version(), openapi_url=None)
     errors.install_error_handlers(app)
-    app.state.context, app.state.observer = ctx, observer
+    app.state.context, app.state.observer, app.state.shutdown = ctx, observer, Shutdown()
     app.add_middleware(AuthenticationMiddleware, authenticator=Authenticator(ctx.settings))
     app.add_middleware(HostOriginMiddleware, settings=ctx.settings)
     app.add_middleware(RoutePolicyMiddleware, routes=app.router.routes)
@@ -69,7 +70,7 @@ class _WithoutSignals(uvicorn.Server):
 
 
 def run_worker(settings: Settings) -> None:
-    """Execute runs until Ctrl-C or SIGTERM; runs in progress are handed over between two steps."""
+    """Execute runs until Ctrl-C, SIGTERM or SIGHUP; runs in progress are handed over between two steps."""
     logs.configure(settings.log_level, settings.log_format)
     process.run_event_loop(_work(settings, describe_storage(settings)))
 
@@ -78,7 +79,8 @@ async def _work(settings: Settings, where: str) -> None:
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     async with AsyncExitStack() as stack:
-        for name in (signal.SIGINT, signal.SIGTERM):
+        hang_up = () if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else (signal.SIGHUP,)
+        for name in (signal.SIGINT, signal.SIGTERM, *hang_up):
             loop.add_signal_handler(name, stopped.set)
             stack.callback(loop.remove_signal_handler, name)
         opened = await stack.enter_async_context(storage.connect(settings.redis_url, settings.data_dir))

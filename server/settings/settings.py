@@ -16,7 +16,7 @@ from dotenv import load_dotenv
 from pydantic import AfterValidator, Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from callsheet.providers import find_local
+from callsheet.providers import find_local, misspelt_variables
 from callsheet.state.errors import Invalid
 
 ENV_FILE: Final = ".env"
@@ -118,14 +118,24 @@ class Settings(BaseSettings):
     """Shortest time between two runs of a cron, in seconds."""
     carry_runs: bool = True
     """False leaves the execution of runs to `callsheet worker` processes on the same Redis."""
+    executor_patience_s: float = Field(10.0, ge=0, le=600)
+    """Seconds that a request for a result waits for a process that executes runs before it gets 503."""
     runs_at_once: int = Field(64, ge=1, le=1_000)
     """Most runs that one process, server or worker, executes at once; others wait or go elsewhere."""
+    max_waiting_runs: int = Field(10_000, ge=0, le=1_000_000)
+    """Most runs that may wait for a process, of all owners; one more gets 429. 0 for no limit."""
+    max_waiting_of_owner: int = Field(1_000, ge=0, le=1_000_000)
+    """The same of one owner."""
+    max_wait_s: float = Field(3600.0, ge=0, le=604_800)
+    """Seconds that a run may wait for a process before it ends with an error; 0 for no limit."""
     worker_port: int | None = Field(None, ge=0, le=65_535)
     """Port on which `callsheet worker` serves /ok, /health and /metrics; none if unset."""
     run_timeout_s: float = Field(3600.0, gt=0)
     """Seconds after which an unfinished run ends with an error."""
     stop_grace_s: float = Field(5.0, ge=0, le=3600)
-    """Seconds for a step to end when the process stops; then its run is handed over."""
+    """Seconds for requests in progress, then for a step, to end when the process stops."""
+    stop_delay_s: float = Field(0.0, ge=0, le=600)
+    """Seconds that the server goes on serving after SIGTERM while `/ready` answers 503."""
     slow_reader_s: float = Field(30.0, ge=0, le=3600)
     """Seconds in which a slow reader must take 64 KiB, or its stream is closed; 0 for never."""
     heartbeat_s: float = Field(5.0, gt=0, le=60)
@@ -207,7 +217,7 @@ def unknown_variables(environment: Mapping[str, str]) -> list[str]:
             similar = difflib.get_close_matches(name.removeprefix(_PREFIX), ends, 1)
             hint = f"; is it {_PREFIX}{similar[0]}?" if similar else ""
             sentences.append(f"{name} is no setting and is ignored{hint}")
-    return sentences
+    return sentences + misspelt_variables(environment)
 
 
 def variable_name(field: str) -> str:

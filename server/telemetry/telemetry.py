@@ -5,6 +5,7 @@ units, and no label has a value that a caller invents.
 """
 
 import asyncio
+import math
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
@@ -25,7 +26,7 @@ from prometheus_client import (
 
 from callsheet.server.telemetry import logs
 from callsheet.server.telemetry.tracing import TraceSpan, Tracing
-from callsheet.state.errors import Unavailable
+from callsheet.state.errors import CallsheetError, Unavailable
 from callsheet.storage.redis.health import ServerHealth
 from callsheet.storage.spending import ModelUsage
 from callsheet.storage.tool_admission import Breaker, State
@@ -59,6 +60,14 @@ class Metrics:
         self._run_s = self._seconds("run", "From a run's start here to its end", _RUN_S, "graph")
         self.running = self._gauge("runs_here", "Runs executing in this process")
         self._open = self._gauge("runs_open", "Pending and running runs, over all processes", "status")
+        self._waiting = self._gauge("runs_waiting", "Runs that wait for a process, over all processes")
+        self._oldest = self._gauge("runs_oldest_wait_seconds", "Waiting time of the oldest of them")
+        self._wait_s = self._seconds(
+            "run_wait", "From the request, or its due time, to the start", _RUN_S, "graph"
+        )
+        self._refused = self._counter("runs_refused", "Runs refused because too many wait", "bound")
+        self._retries = self._counter("run_retries", "Attempts at runs after the first", "graph")
+        self._failures = self._counter("run_failures", "Runs that failed, by kind of error", "graph", "kind")
         self._calls = self._counter("tool_calls", "Tool calls", "tool", "outcome")
         self._call_s = self._seconds("tool_call", "A tool call, its waiting included", _RUN_S, "tool")
         self._look_ups = self._counter("tool_look_ups", "Cacheable look-ups", "tool", "cache")
@@ -82,6 +91,22 @@ class Metrics:
         """Count an attempt that ended here with its run's status, or `handed_over`."""
         self._runs.labels(graph, status).inc()
         self._run_s.labels(graph).observe(took_s)
+
+    def count_attempt(self, graph: str, number: int, waited_s: float) -> None:
+        """Count the start of an attempt; `waited_s` is the time since the request."""
+        if number == 1:
+            self._wait_s.labels(graph).observe(waited_s)
+        else:
+            self._retries.labels(graph).inc()
+
+    def count_failure(self, graph: str, error: Exception) -> None:
+        """Count a failed run by the kind of its error, `other` for one that is not ours."""
+        kind = type(error).__name__ if isinstance(error, CallsheetError | TimeoutError) else "other"
+        self._failures.labels(graph, kind).inc()
+
+    def count_refusal(self, bound: str) -> None:
+        """Count a run that was refused because too many wait: of its `owner`, or of `all`."""
+        self._refused.labels(bound).inc()
 
     def count_call(self, tool: str, outcome: str, took_s: float) -> None:
         """Count a tool call; its outcome is `ok`, one of the six errors, or `aborted`."""
@@ -107,21 +132,26 @@ class Metrics:
         *,
         up: bool,
         runs: Mapping[str, int],
+        waiting: tuple[int, float] | None,
     ) -> bytes:
         """Return all metrics as text; `server_health` is None if storage does not answer.
 
         `tools` has the breakers by tool, `runs` the open runs by status over all processes; empty if unknown.
+        `waiting` is the number of waiting runs and the seconds that the oldest waits. The figure of what is
+        unknown is NaN, with which no alert is true.
         """
         self._open.clear()
+        many_wait, oldest_s = waiting or (math.nan, math.nan)
+        self._waiting.set(many_wait)
+        self._oldest.set(oldest_s)
         for status, many in runs.items():
             self._open.labels(status).set(many)
         for name, breaker in tools.items():
             self._breakers.labels(name).set(_STATES[breaker.state])
         self._storage_up.set(up)
-        if server_health:
-            self._storage_s.set(server_health.latency_s)
-            self._storage_bytes.set(server_health.used_bytes)
-            self._storage_limit.set(server_health.limit_bytes)
+        self._storage_s.set(server_health.latency_s if server_health else math.nan)
+        self._storage_bytes.set(server_health.used_bytes if server_health else math.nan)
+        self._storage_limit.set(server_health.limit_bytes if server_health else math.nan)
         return generate_latest(self.registry)
 
     def _counter(self, name: str, about: str, *labels: str) -> Counter:
@@ -184,6 +214,21 @@ class Telemetry:
         """Count a cacheable look-up."""
         if self.metrics:
             self.metrics.count_cache_lookup(tool, hit=hit)
+
+    def count_attempt(self, graph: str, number: int, waited_s: float) -> None:
+        """Count the start of an attempt at a run."""
+        if self.metrics:
+            self.metrics.count_attempt(graph, number, waited_s)
+
+    def count_failure(self, graph: str, error: Exception | None) -> None:
+        """Count a run that an error ended; None for one that has none."""
+        if self.metrics and error is not None:
+            self.metrics.count_failure(graph, error)
+
+    def count_refusal(self, bound: str) -> None:
+        """Count a run that was refused because too many wait."""
+        if self.metrics:
+            self.metrics.count_refusal(bound)
 
     def count_model_call(self, model: str, outcome: str, took_s: float, usage: "ModelUsage") -> None:
         """Count a call of a model."""

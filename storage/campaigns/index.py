@@ -4,15 +4,25 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Final, Literal, NamedTuple, Protocol
+from urllib.parse import urlsplit
 
 from callsheet.state.campaigns.campaign import Campaign, EmbeddingField
 from callsheet.state.campaigns.filters import Filters
+from callsheet.state.errors import Invalid
 
 URL_VARIABLE: Final = "CALLSHEET_CAMPAIGNS_URL"
 """Variable with the address of a database to keep campaigns in, instead of Redis."""
 GroupBy = Literal["channel", "company", "product", "value_prop", "sentiment", "visual_style", "month"]
 SortBy = Literal["newest", "oldest", "company", "spend", "volume"]
 TextField = Literal["copy", "offer"]
+
+
+def require_postgres_url(url: str) -> None:
+    """Raise `Invalid` for the address of another kind of database; an empty one is none."""
+    scheme = urlsplit(url).scheme
+    if url and scheme not in {"postgresql", "postgres"}:
+        rule = f"{URL_VARIABLE} begins with {scheme!r}, and must begin with postgresql://"
+        raise Invalid(rule, remedy=f"Correct {URL_VARIABLE}, or unset it to use the index in this process.")
 
 
 class CampaignMatch(NamedTuple):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Protocol, cast
 from callsheet.state.campaigns.sample import sample_campaigns
 from callsheet.state.errors import Broken, Invalid
 from callsheet.storage.campaigns.embeddings import Embeddings, OfflineEmbeddings
-from callsheet.storage.campaigns.index import URL_VARIABLE, CampaignIndex
+from callsheet.storage.campaigns.index import URL_VARIABLE, CampaignIndex, require_postgres_url
 from callsheet.storage.campaigns.records import RedisRecords
 from callsheet.storage.embedded import folders
 from callsheet.storage.redis.connection import Storage
@@ -66,6 +66,12 @@ async def check_libraries(storage: Storage) -> None:
     """Raise `StorageDown` if the campaigns are in PostgreSQL, and it does not answer."""
     if os.environ.get(URL_VARIABLE, "").strip():
         await (await _libraries(storage, None)).check()
+
+
+def check_settings() -> None:
+    """Raise `Invalid` for a wrong setting of campaigns."""
+    max_campaigns()
+    require_postgres_url(os.environ.get(URL_VARIABLE, "").strip())
 
 
 def max_campaigns() -> int:

@@ -14,7 +14,7 @@ import numpy as np
 
 from callsheet.state.campaigns.campaign import Campaign, EmbeddingField
 from callsheet.state.campaigns.filters import Filters, Values
-from callsheet.state.errors import Invalid, StorageDown, Unavailable
+from callsheet.state.errors import StorageDown, Unavailable
 from callsheet.storage.campaigns import postgres_sql as sql
 from callsheet.storage.campaigns.embeddings import Embeddings
 from callsheet.storage.campaigns.index import (
@@ -25,6 +25,7 @@ from callsheet.storage.campaigns.index import (
     Matches,
     SortBy,
     TextField,
+    require_postgres_url,
     sort_groups,
 )
 from callsheet.storage.campaigns.records import too_many
@@ -59,12 +60,8 @@ class PostgresPool:
     """Connections to one database, opened and given its tables on first use."""
 
     def __init__(self, url: str) -> None:
+        require_postgres_url(url)
         server = urlsplit(url)
-        if server.scheme not in {"postgresql", "postgres"}:
-            rule = f"{URL_VARIABLE} begins with {server.scheme!r}, and must begin with postgresql://"
-            raise Invalid(
-                rule, remedy=f"Correct {URL_VARIABLE}, or unset it to use the index in this process."
-            )
         self._url = url
         self._origin = f"PostgreSQL at {server.hostname or 'this machine'!r}"
         self._opening = asyncio.Lock()

@@ -294,6 +294,27 @@ def open_runs() -> str:
     return "{runs}:open"
 
 
+class WaitingKeys(NamedTuple):
+    """Keys for the runs that wait for a process, in one slot."""
+
+    all: str
+    """Sorted set of the runs by the time since which they wait."""
+    owners: str
+    """Sorted set of the owners with runs that may start, by turn."""
+    about: str
+    """Hash of the graph and owner of each run."""
+    counts: str
+    """Hash of the number of waiting runs by owner, and the number of turns so far."""
+    taken: str
+    """Sorted set of runs that another run's delivery executed, until their own delivery comes, by time."""
+
+
+def waiting_runs() -> WaitingKeys:
+    """Keys for the runs that wait for a process; `of:<owner>` beside them has the owner's, by time."""
+    stem = "{waiting}:"
+    return WaitingKeys(*(f"{stem}{part}" for part in ("all", "owners", "about", "counts", "taken")))
+
+
 # Checkpoints: the saver's keys.
 
 CHECKPOINT_PREFIX: Final = "checkpoint"

@@ -52,7 +52,7 @@ async def test_ok_answers_true(client: httpx.AsyncClient) -> None:
 def test_head_has_the_status_and_headers_of_get_without_a_body(valkey_url: str) -> None:
     """X13: monitoring may use HEAD."""
     with running_server(valkey_url) as url, httpx.Client(base_url=url, timeout=20) as client:
-        for path in ("/ok", "/health", "/docs", "/"):
+        for path in ("/ok", "/ready", "/health", "/docs", "/"):
             head, get = client.head(path), client.get(path)
             assert (head.status_code, head.content) == (get.status_code, b""), path
             for name in ("content-type", "location"):

@@ -80,7 +80,7 @@ async def test_a_401_on_a_langgraph_route_has_the_field_detail_alone(client: htt
 async def test_without_a_key_every_route_but_ok_the_page_and_the_documentation_is_401(
     client: httpx.AsyncClient,
 ) -> None:
-    for path in ("/ok", "/docs", "/openapi.json"):
+    for path in ("/ok", "/ready", "/docs", "/openapi.json"):
         assert (await client.get(path)).status_code == 200, path
     for path in ("/info", "/health", "/metrics", "/nothing"):
         assert (await client.get(path)).status_code == 401, path

@@ -109,7 +109,16 @@ async def call_artefacts(call: CheckedClient) -> None:
     place = "/api/artefacts/ad"
     for path in ("", "/ad-1", "/ad-1/music", "/ad-1/music/v1", "/ad-1/music/v1/diff/v2"):
         await call("GET", place + path)
-    for path in ("/api/tools", "/api/tool-executions", "/api/usage", "/health", "/ok", "/metrics", "/info"):
+    for path in (
+        "/api/tools",
+        "/api/tool-executions",
+        "/api/usage",
+        "/health",
+        "/ready",
+        "/ok",
+        "/metrics",
+        "/info",
+    ):
         await call("GET", path)
     execution = (await call("GET", "/api/tool-executions"))["executions"][0]
     await call("GET", f"/api/tool-executions/{execution['id']}")

@@ -206,7 +206,7 @@ async def test_during_an_outage_of_storage_the_policy_decides_between_503_and_re
         assert reply.status_code == (200 if reports else 503), (method, path)
     reporting = {path for _, path, policy in sent if policy.on_outage is OnOutage.REPORT}
     pages = {path.replace("{", "").replace("}", "") for path in PATHS}
-    assert reporting == {"/ok", "/health", "/metrics", "/console/path:path", *pages}
+    assert reporting == {"/ok", "/ready", "/health", "/metrics", "/console/path:path", *pages}
 
 
 async def endpoint_without_policy() -> dict[str, bool]:

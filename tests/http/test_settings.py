@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from callsheet.providers.chat import VendorSettings
+from callsheet.providers.vendor_settings import VendorSettings
 from callsheet.server.settings.settings import Settings, read_settings, unknown_variables, variable_name
 from callsheet.state.errors import Invalid
 
@@ -146,6 +146,10 @@ def test_an_unknown_variable_is_reported_with_the_most_similar_setting() -> None
     assert unknown_variables({"CALLSHEET_PROT": "3000", "CALLSHEET_Q": ""}) == [
         "CALLSHEET_PROT is no setting and is ignored; is it CALLSHEET_PORT?",
         "CALLSHEET_Q is no setting and is ignored",
+    ]
+    vendors = {"OPENAI_TIMEOUTS": "5", "OPENAI_ORG_ID": "x", "OPENAI_LOG": "x", "OPENAI_API_KEY": "x"}
+    assert unknown_variables(vendors) == [
+        "OPENAI_TIMEOUTS is no setting and is ignored; is it OPENAI_TIMEOUT_S?"
     ]
 
 

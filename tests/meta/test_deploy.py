@@ -1,0 +1,168 @@
+"""The files in `deploy/`: valid, and true to the settings, routes and times of the server."""
+
+import configparser
+import re
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from callsheet.server.settings.settings import Settings, variable_name
+
+DEPLOY: Final = Path(__file__).parents[2] / "deploy"
+LAST_WORDS_S: Final = 10
+"""Seconds after the delay and twice the grace, as docs/operations.md says."""
+
+
+def text(name: str) -> str:
+    return (DEPLOY / name).read_text()
+
+
+def documents(name: str) -> list[dict[str, Any]]:
+    return list(yaml.safe_load_all(text(name)))
+
+
+def seconds_to_stop(env: dict[str, str]) -> float:
+    """The time that a process with this environment may take to stop."""
+    names = ("stop_delay_s", "stop_grace_s")
+    delay, grace = [
+        float(env.get(variable_name(name), Settings.model_fields[name].default)) for name in names
+    ]
+    return delay + 2 * grace + LAST_WORDS_S
+
+
+def test_every_setting_in_the_files_exists() -> None:
+    known = {variable_name(name) for name in Settings.model_fields}
+    for file in DEPLOY.iterdir():
+        used = set(re.findall(r"CALLSHEET_[A-Z_]+[A-Z]", file.read_text()))
+        assert used <= known, (file.name, used - known)
+
+
+def test_the_image_has_no_root_no_unpinned_package_and_a_health_check() -> None:
+    lines = text("Dockerfile").replace("\\\n", " ").splitlines()
+    steps = [line.split(maxsplit=1) for line in lines if line and not line.startswith("#")]
+    final = steps[max(number for number, step in enumerate(steps) if step[0] == "FROM") :]
+    names = [step[0] for step in final]
+    assert {"USER", "HEALTHCHECK", "ENTRYPOINT", "CMD", "STOPSIGNAL"} <= set(names)
+    assert names.index("USER") < names.index("ENTRYPOINT")
+    [user] = [step[1] for step in final if step[0] == "USER"]
+    assert re.fullmatch(r"[1-9]\d*:[1-9]\d*", user), "Kubernetes checks a number, not a name"
+    for name, rest in steps:
+        if name == "RUN" and "pip install" in rest:
+            for command in rest.split("&&"):
+                is_locked = "--require-hashes" in command or command.strip().endswith(
+                    "--no-build-isolation ."
+                )
+                assert is_locked or "pip install" not in command, command
+        if name == "FROM":
+            assert re.search(r":[\w.-]*\d", rest), "a tag with a version"
+
+
+def test_the_image_has_every_file_that_its_steps_need() -> None:
+    ignored = text("Dockerfile.dockerignore").split()
+    root = DEPLOY.parent
+    needed = (
+        "requirements.txt",
+        "requirements-node.txt",
+        "pyproject.toml",
+        "build_wheel.py",
+        "server/console/build.py",
+    )
+    for name in needed:
+        assert (root / name).exists()
+        assert not {name, name.split("/")[0]} & {*ignored}, name
+
+
+def test_compose_has_two_servers_a_worker_and_a_valkey_that_keeps_its_data() -> None:
+    [compose] = documents("compose.yaml")
+    services = compose["services"]
+    assert set(services) == {"server-1", "server-2", "worker", "valkey", "proxy"}
+    command = services["valkey"]["command"]
+    assert command[command.index("--appendonly") + 1] == "yes"
+    assert command[command.index("--maxmemory-policy") + 1] == "noeviction"
+    for volume in services["valkey"]["volumes"]:
+        assert volume.split(":")[0] in compose["volumes"]
+    for name in ("server-1", "server-2", "worker"):
+        service = services[name]
+        assert service["read_only"]
+        assert service["tmpfs"] == ["/tmp"]
+        assert service["cap_drop"] == ["ALL"]
+        assert service["depends_on"]["valkey"]["condition"] == "service_healthy"
+        limit = float(service["stop_grace_period"].removesuffix("s"))
+        assert limit >= seconds_to_stop(service["environment"])
+    assert services["worker"]["command"] == ["worker"]
+    health = text("Dockerfile")
+    assert f"127.0.0.1:{services['worker']['environment']['CALLSHEET_WORKER_PORT']}/ready" in health
+
+
+def test_kubernetes_probes_stops_and_confines_every_pod() -> None:
+    found = documents("kubernetes.yaml")
+    deployments = [one for one in found if one["kind"] == "Deployment"]
+    assert {one["metadata"]["labels"]["part"] for one in deployments} == {"server", "worker"}
+    for one in deployments:
+        pod = one["spec"]["template"]["spec"]
+        assert (
+            one["spec"]["selector"]["matchLabels"].items()
+            <= one["spec"]["template"]["metadata"]["labels"].items()
+        )
+        assert pod["securityContext"]["runAsNonRoot"]
+        [container] = pod["containers"]
+        assert container["livenessProbe"]["httpGet"]["path"] == "/ok"
+        assert container["readinessProbe"]["httpGet"]["path"] == "/ready"
+        assert container["securityContext"]["readOnlyRootFilesystem"]
+        env = {each["name"]: each["value"] for each in container["env"]}
+        is_worker = container["args"] == ["worker"]
+        # A worker has no delay: nobody sends it requests.
+        limit = (
+            seconds_to_stop(env) if not is_worker else seconds_to_stop({**env, "CALLSHEET_STOP_DELAY_S": "0"})
+        )
+        assert pod["terminationGracePeriodSeconds"] >= limit
+        probe = container["readinessProbe"]
+        if not is_worker:
+            unready_s = probe["periodSeconds"] * probe["failureThreshold"]
+            assert float(env["CALLSHEET_STOP_DELAY_S"]) >= unready_s + 2, "requests still come until then"
+    [service] = [one for one in found if one["kind"] == "Service"]
+    assert service["spec"]["selector"] == {"app": "callsheet", "part": "server"}
+
+
+def test_the_unit_of_systemd_stops_and_confines_the_server() -> None:
+    unit = configparser.ConfigParser(strict=False, interpolation=None)
+    unit.optionxform = str  # type: ignore[assignment, method-assign]
+    unit.read_string(text("callsheet.service"))
+    service = unit["Service"]
+    assert service["ExecStart"].endswith("/callsheet serve")
+    assert (service["KillSignal"], service["DynamicUser"]) == ("SIGTERM", "yes")
+    env = dict(re.findall(r"(CALLSHEET_\w+)=(\S+)", text("callsheet.service")))
+    assert float(service["TimeoutStopSec"]) >= seconds_to_stop(env)
+    assert service["WorkingDirectory"] == f"/var/lib/{service['StateDirectory']}"
+
+
+def test_the_proxies_buffer_no_stream_and_wait_as_long_as_a_run_may_take() -> None:
+    run_s = Settings.model_fields["run_timeout_s"].default
+    nginx = dict(
+        re.findall(r"^\s*(proxy_\w+|client_\w+|keepalive_timeout) ([^;]+);", text("nginx.conf"), re.MULTILINE)
+    )
+    assert nginx["proxy_buffering"] == "off"
+    assert nginx["proxy_http_version"] == "1.1"
+    assert float(nginx["proxy_read_timeout"].removesuffix("s")) >= run_s
+    import_bytes = Settings.model_fields["max_import_bytes"].default
+    assert int(nginx["client_max_body_size"].removesuffix("m")) * 1_000_000 >= import_bytes
+    assert text("nginx.conf").count("{") == text("nginx.conf").count("}")
+    haproxy = text("haproxy.cfg")
+    assert "option httpchk GET /ready" in haproxy
+    assert "timeout server 1h" in haproxy
+    assert run_s <= 3600
+
+
+def test_every_alert_leads_to_a_page_of_the_runbook() -> None:
+    runbook = (DEPLOY.parent / "docs/runbook.md").read_text()
+    anchors = {
+        re.sub(r"[^\w -]", "", line.removeprefix("## ").lower()).replace(" ", "-")
+        for line in runbook.splitlines()
+        if line.startswith("## ")
+    }
+    [alerts] = documents("alerts.yml")
+    for rule in alerts["groups"][0]["rules"]:
+        page, _, anchor = rule["annotations"]["runbook"].partition("#")
+        assert page == "docs/runbook.md"
+        assert anchor in anchors, (rule["alert"], anchor)

@@ -10,7 +10,7 @@ from tests.campaigns.test_import_of_libraries import import_file, library_of
 from tests.doubles.random_libraries import RandomFile, random_file
 
 TEXTS = ("csv", "tsv", "json", "jsonl")
-IN_TEXTS, IN_BOOKS, CHANGED = 8, 3, 24
+IN_TEXTS, IN_BOOKS, CHANGED = 5, 2, 20
 """Files of a quick run."""
 LONGER = 40
 """A long run has so many times more."""

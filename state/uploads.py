@@ -40,7 +40,8 @@ def detect_type(data: bytes) -> str:
     kind = next((name for name, fits in _CHECKS.items() if fits(data)), None)
     if kind is None:
         raise Invalid(
-            "the file is incomplete or of an unsupported type", remedy=f"send one of {', '.join(_CHECKS)}"
+            "the file is incomplete or of an unsupported type",
+            remedy=f"send one of {', '.join(_CHECKS)}; a text must be UTF-8",
         )
     if kind not in {"txt", "pdf"} and (_is_active(data) or b"%PDF-" in data[:_EARLY]):
         raise Invalid(

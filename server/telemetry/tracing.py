@@ -78,7 +78,7 @@ def load_exporter(environment: Mapping[str, str]) -> tuple[Any, Any, Any] | None
     except ImportError as error:
         raise Invalid(
             f"tracing is enabled, but {error.name or str(error)!r} is not installed",
-            remedy="pip install 'callsheet[telemetry]', or unset OTEL_EXPORTER_OTLP_ENDPOINT",
+            remedy="install callsheet[telemetry] (docs/operations.md), or unset OTEL_EXPORTER_OTLP_ENDPOINT",
         ) from error
 
 

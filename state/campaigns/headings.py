@@ -13,6 +13,11 @@ _MAX_CHARS: Final = 200
 _PLAIN: Final = re.compile(r"[\W_]+")
 _CURRENCY_END: Final = re.compile(r"[\s_(\[/]{1,3}(in )?([a-z]{3}|us\$|[$€£¥])[)\]]?", re.IGNORECASE)
 SYMBOLS: Final = {"$": "USD", "us$": "USD", "€": "EUR", "£": "GBP", "¥": "JPY", "a$": "AUD", "c$": "CAD"}
+SIGNS: Final[Mapping[str, frozenset[str]]] = {
+    "USD": frozenset({"AUD", "CAD", "NZD", "HKD", "SGD", "MXN", "ARS", "CLP", "COP", "BRL"}),
+    "JPY": frozenset({"CNY"}),
+}
+"""Other currencies that the sign of one may mean."""
 CURRENCIES: Final = frozenset(
     (
         *("USD", "EUR", "GBP", "CHF", "JPY", "CAD", "AUD", "NZD", "SEK", "NOK", "DKK", "PLN", "CZK", "HUF"),

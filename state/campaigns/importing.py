@@ -21,7 +21,7 @@ from pydantic import ValidationError
 
 from callsheet.state.campaigns import amounts, days
 from callsheet.state.campaigns.campaign import Campaign
-from callsheet.state.campaigns.headings import SYMBOLS, Columns, map_columns
+from callsheet.state.campaigns.headings import SIGNS, SYMBOLS, Columns, map_columns
 from callsheet.state.campaigns.reading import match_value, plain_words
 from callsheet.state.errors import Invalid
 
@@ -37,6 +37,13 @@ _NUMBERS: Final = frozenset({"volume", "volume_max", "spend", "spend_max"})
 _DECIDING: Final = _NUMBERS | {_DAY, _VALUE_PROPS}
 _ENUMS: Final = {"imagery_sentiment": "sentiment", "imagery_visual_style": "visual_style"}
 _SEPARATOR: Final = re.compile(r"[;|]")
+_BLANKS: Final = re.compile(r"[\s_-]+")
+_COLUMN: Final = "in its column"
+_AMOUNT: Final = "beside an amount"
+_SIGN: Final = "as the sign of an amount"
+_HEADING: Final = "in the name of a column"
+_PLACES: Final = (_COLUMN, _AMOUNT, _HEADING, _SIGN)
+"""Places that name a currency; the first one wins."""
 _REMEDIES: Final = {
     _DAY: "write it as 2026-10-31",
     "volume": "write it as 12000",
@@ -51,7 +58,7 @@ _MAX_WORDS: Final = 2_000
 """Different value propositions of a file that are compared with the known ones."""
 
 Row = Mapping[str, Any] | Invalid
-"""Cells by heading, or the reason why a row has none."""
+"""Cells by heading, or the reason why a row has none; a cell may be the reason why it has no value."""
 
 
 class RefusedRow(NamedTuple):
@@ -186,11 +193,16 @@ class _Cells:
         self._refused: set[str] = set()
         self._warnings: list[str] = []
         self._readings: list[str] = []
+        self._currencies: dict[str, str] = {}
+        """Currencies by the place that names them, as written there."""
 
     def add(self, heading: str, name: str, value: Any) -> None:
         """Read the cell of a column."""
         value = value.strip() if isinstance(value, str) else value
         if value is None or value == [] or (isinstance(value, str) and value.casefold() in ABSENT):
+            return
+        if isinstance(value, Invalid):
+            self._leave_out_cell(name, value)
             return
         if isinstance(value, str):
             value = _without_apostrophe(value)
@@ -200,16 +212,37 @@ class _Cells:
             self._faults.append(f"{name} is {value!r:.80}: {error.message}; {error.remedy}")
             self._refused.add(name)
         if name in {"spend", "spend_max"} and (currency := self._decided.columns.currencies.get(heading)):
-            self._fields.setdefault("currency", currency)
+            self._currencies[_HEADING] = currency
+
+    def _leave_out_cell(self, name: str, reason: Invalid) -> None:
+        text = f"{name} cannot be read: {reason.message}; {reason.remedy}"
+        if name in _REQUIRED:
+            self._faults.append(text)
+            self._refused.add(name)
+        else:
+            self._warnings.append(f"{text}; the cell is left out")
 
     def complete(self, row: Mapping[str, Any]) -> None:
-        """Add the defaults, and the id of a row of a file without ids."""
+        """Add the currency, the defaults, and the id of a row of a file without ids."""
+        self._settle_currency()
         for name, value in self._decided.defaults.items():
             if name not in self._fields:
                 self.add("", name, value)
         if not self._decided.has_ids:
             text = json.dumps(row, ensure_ascii=True, sort_keys=True, default=str)
             self._fields["id"] = f"row-{sha256(text.encode()).hexdigest()[:16]}"
+
+    def _settle_currency(self) -> None:
+        """Keep the currency of the first of the places that name one, and warn of another one."""
+        named = [(place, self._currencies[place]) for place in _PLACES if place in self._currencies]
+        for place, currency in named[:1]:
+            self._fields["currency"] = currency
+            for other_place, other in named[1:]:
+                if currency != other and currency not in SIGNS.get(other, ()):
+                    self._warnings.append(
+                        f"currency is {currency!r:.80} {place} and {other!r} {other_place}: "
+                        f"{currency!r:.80} is kept"
+                    )
 
     def row(self, line: int) -> ImportedRow | RefusedRow:
         """Return the row; a cell of an optional column that does not fit is left out with a warning."""
@@ -249,7 +282,7 @@ class _Cells:
         elif name == _DAY:
             self._fields[name] = self._day(value)
         elif name == "currency":
-            self._fields[name] = _currency(value)
+            self._currencies[_COLUMN] = _currency(value)
         elif name in _LISTS:
             self._fields[name] = _list(value)
         elif name in _ENUMS and isinstance(value, str):
@@ -260,26 +293,34 @@ class _Cells:
     def _read_number(self, name: str, value: Any) -> None:
         if isinstance(value, Mapping):
             value = amounts.bounds_of(value)
-        if not isinstance(value, str):
-            self._fields.setdefault(name, value)
-            return
-        amount = amounts.read_amount(value, self._decided.decimal, is_count=name.startswith("volume"))
+        amount = (
+            amounts.read_amount(value, self._decided.decimal, is_count=name.startswith("volume"))
+            if isinstance(value, str)
+            else None
+        )
         if amount is None:
-            self._fields.setdefault(name, value)
+            self._set_number(name, value)
             return
-        self._fields.setdefault(name, _plain_number(amount.low))
+        self._set_number(name, _plain_number(amount.low))
         if amount.high is not None and not name.endswith("_max"):
-            self._fields[f"{name}_max"] = _plain_number(amount.high)
+            self._set_number(f"{name}_max", _plain_number(amount.high))
         if amount.currency:
-            self._fields["currency"] = amount.currency
+            # A sign such as $ leaves open which country's it is.
+            is_code = amount.currency in str(value).upper()
+            self._currencies[_AMOUNT if is_code else _SIGN] = amount.currency
+
+    def _set_number(self, name: str, value: Any) -> None:
+        """Set a number that a range and a column of its own may both name; the first one is kept."""
+        kept = self._fields.setdefault(name, value)
+        if kept is not value and kept != value:
+            self._warnings.append(
+                f"{name} is {kept!r:.80} and {value!r:.80} in this row: {kept!r:.80} is kept"
+            )
 
     def _channel(self, value: Any) -> Any:
         names = _parts(_list(value)) if isinstance(value, str | list) else value
         if isinstance(names, list) and names and all(isinstance(one, str) for one in names):
-            known = [
-                self._known("channel", one, match_value("channel", one) or plain_words(one).replace(" ", "_"))
-                for one in names
-            ]
+            known = [self._known_channel(one) for one in names]
             if len(set(known)) > 1:
                 self._warnings.append(
                     f"channel is {value!r:.80}: a campaign has one, so {known[0]!r} is kept"
@@ -287,13 +328,22 @@ class _Cells:
             return known[0]
         return value
 
+    def _known_channel(self, written: str) -> str:
+        if known := match_value("channel", written):
+            return self._known("channel", written, known)
+        channel = plain_words(written).replace(" ", "_")
+        if channel and channel != _BLANKS.sub("_", written.casefold()):
+            self._readings.append(f"channel {written!r:.80} is read as {channel!r}")
+        return channel
+
     def _value_props(self, written: Any) -> Any:
         values = _list(written)
         if not isinstance(values, list):
             return values
         if not self._decided.known_value_props:
             # Commas separate only where no other sign does.
-            return _parts(values) if isinstance(written, str) and len(values) == 1 else values
+            is_plain = isinstance(written, str) and values == [written]
+            return _parts(values) if is_plain else values
         return [
             self._known(_VALUE_PROPS, part, match_value("value_prop", part) or part)
             if isinstance(part, str)
@@ -352,7 +402,8 @@ def _parts(values: Any) -> list[Any]:
     if not isinstance(values, list):
         return [values]
     parts = [part for item in values for part in (item.split(",") if isinstance(item, str) else [item])]
-    return [part.strip() if isinstance(part, str) else part for part in parts if part != ""]
+    stripped = [part.strip() if isinstance(part, str) else part for part in parts]
+    return [part for part in stripped if part != ""]
 
 
 def to_csv(campaigns: Iterable[Campaign], *, heading: bool = True) -> str:

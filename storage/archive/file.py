@@ -252,14 +252,23 @@ class _FileReader:
     values: dict[tuple[str, str, ChannelVersion], Any] = field(default_factory=dict)
     checkpoints: list[CheckpointEntry] = field(default_factory=list)
     artefacts: list["_ArtefactReader"] = field(default_factory=list)
+    ids: set[tuple[str, str]] = field(default_factory=set)
+    """Namespaces and ids of the checkpoints."""
+    empty: set[tuple[str, str, ChannelVersion]] = field(default_factory=set)
+    """Versions of channels that have no value."""
+    unused: set[tuple[Any, ...]] = field(default_factory=set)
+    """Elements and values that no line has referred to."""
 
     def read(self, kind: str, data: Mapping[str, Any]) -> None:
         match kind:
             case "thread":
+                _require_once(self.thread is None, "the thread")
                 self.thread = ThreadLine.model_validate(data)
             case "element":
                 element = _Element.model_validate(data)
+                _require_once(element.number not in self.elements, f"element {element.number}")
                 self.elements[element.number] = self.codec.decode(element.value)
+                self.unused.add((element.number,))
             case "value":
                 self._add_value(_Value.model_validate(data))
             case "checkpoint":
@@ -276,6 +285,10 @@ class _FileReader:
     def file(self) -> ThreadFile:
         if self.thread is None:
             raise Invalid("the file has no thread", remedy=_REMEDY)
+        if self.unused:
+            name = next(iter(self.unused))
+            kind = "element" if len(name) == 1 else "value"
+            raise Invalid(f"the file has the {kind} {name}, which no checkpoint has", remedy=_REMEDY)
         artefacts = tuple(artefact.entry() for artefact in self.artefacts)
         names = [artefact.name for artefact in artefacts]
         if names and names[0] != self.thread.artefact:
@@ -286,7 +299,10 @@ class _FileReader:
 
     def _add_value(self, line: _Value) -> None:
         key = (line.ns, line.channel, line.version)
+        _require_once(key not in self.values, f"the value of {line.channel!r} in version {line.version!r}")
+        self.unused.add(key)
         if line.elements is not None:
+            self.unused.difference_update((number,) for number in line.elements)
             self.values[key] = [self.elements[number] for number in line.elements]
         else:
             self.values[key] = self.codec.decode(line.value or {})
@@ -296,10 +312,23 @@ class _FileReader:
         fields = {name: checkpoint[name] for name in _CheckpointFields.model_fields}
         versions = _CheckpointFields.model_validate(fields).channel_versions
         _MetadataFields.model_validate(metadata)
-        values = {channel: self.values[line.ns, channel, versions[channel]] for channel in line.values}
+        keys = {channel: (line.ns, channel, versions[channel]) for channel in line.values}
+        values = {channel: self.values[key] for channel, key in keys.items()}
+        self.unused.difference_update(keys.values())
+        self.empty.update((line.ns, name, one) for name, one in versions.items() if name not in keys)
+        if both := self.empty & self.values.keys():
+            channel = next(iter(both))[1]
+            raise Invalid(f"the file has checkpoints with and without a value of {channel!r}", remedy=_REMEDY)
+        _require_once((line.ns, checkpoint["id"]) not in self.ids, f"checkpoint {checkpoint['id']!r}")
+        self.ids.add((line.ns, checkpoint["id"]))
         checkpoint = {**checkpoint, "channel_values": values}
         writes = tuple((write.task, write.channel, self.codec.decode(write.value)) for write in line.writes)
         self.checkpoints.append(CheckpointEntry(line.ns, line.parent, checkpoint, metadata, writes))
+
+
+def _require_once(is_first: bool, name: str) -> None:  # noqa: FBT001 -- a condition
+    if not is_first:
+        raise Invalid(f"the file has {name} twice", remedy=_REMEDY)
 
 
 @dataclass
@@ -346,6 +375,9 @@ class _ArtefactReader:
 
     def _check_versions(self) -> None:
         counters = {stream.stream: stream.counter for stream in self.streams}
+        _require_once(len(counters) == len(self.streams), "a stream")
+        names = {(version.stream, version.id) for version in self.versions}
+        _require_once(len(names) == len(self.versions), "a version")
         for version in self.versions:
             if int(version.id[1:]) > counters.get(version.stream, 0):
                 raise Invalid(

@@ -103,7 +103,7 @@ def _import(url: str) -> None:
     except ModuleNotFoundError as error:
         extra = "postgresql" if error.name == "asyncpg" else "search"
         rule = f"campaign search needs {error.name!r}, which is not installed"
-        raise Broken(rule, remedy=f"Run: pip install 'callsheet[{extra}]'") from error
+        raise Broken(rule, remedy=f"install callsheet[{extra}] (docs/operations.md)") from error
 
 
 @cache

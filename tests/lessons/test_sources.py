@@ -11,7 +11,9 @@ from callsheet.tools.lessons import pdf as pdf_reader
 from callsheet.tools.lessons import sources, web_page
 from callsheet.tools.lessons.fact_finding import extract_facts
 from callsheet.tools.lessons.reflow import reflow
+from callsheet.tools.lessons.web_sources import fetch_source
 from tests.doubles.pdf_writer import pdf, pdf_from_streams
+from tests.guard.test_fetching import FakeNetwork, web_client
 from tests.lessons.lesson_material import material
 
 SAME = ("struggle_for_existence", "great_fire", "photosynthesis", "the_moon")
@@ -118,6 +120,22 @@ def test_a_page_is_decoded_by_its_charset(charset):
     assert "Bäume" in web_page.read_page(data, "u", "no-such-charset").text
 
 
+@pytest.mark.parametrize(
+    ("charset", "words"),
+    [
+        ("shift_jis", "月は地球の衛星です。月は地球の衛星です。月は地球の衛星です。"),
+        ("koi8-r", "Луна - спутник Земли, и она вращается."),
+        ("iso-8859-2", "Měsíc je družice Země, žluťoučký kůň."),
+        ("gb18030", "月球是地球唯一的天然卫星。月球是地球唯一的天然卫星。"),
+        ("windows-1251", "Луна - спутник Земли, и она вращается."),
+    ],
+)
+def test_a_page_names_its_charset_where_the_header_does_not(charset, words):
+    data = f'<html><head><meta charset="{charset}"></head><body><p>{words}</p></body></html>'.encode(charset)
+    for header in ("", "no-such-charset", charset):
+        assert web_page.read_page(data, "u", header).text == words
+
+
 @pytest.mark.slow
 def test_a_text_that_is_too_short_or_too_long_is_refused():
     with pytest.raises(Invalid, match="too few"):
@@ -173,3 +191,28 @@ def test_a_text_of_mostly_blanks_is_refused_beyond_four_times_the_limit():
     assert sources.pasted_source(" " * sources.MAX_CHARS + words).text == words
     with pytest.raises(TooLarge, match=f"the text has {4 * sources.MAX_CHARS + len(words)} characters"):
         sources.pasted_source(" " * 4 * sources.MAX_CHARS + words)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "charset"),
+    [
+        ("utf-8", "; charset=utf-8"),
+        ("utf-8-sig", ""),
+        ("iso-8859-1", "; charset=iso-8859-1"),
+        ("windows-1252", ""),
+        ("utf-16", ""),
+        ("utf-16-le", "; charset=utf-16le"),
+    ],
+)
+async def test_a_plain_text_from_the_web_is_decoded_by_its_charset_or_as_it_seems(encoding, charset):
+    text = "Die Bäume verlieren im Herbst ihre Blätter, und die Nächte werden länger."
+    head = f"HTTP/1.1 200 OK\r\nContent-Type: text/plain{charset}\r\n\r\n".encode()
+    network = FakeNetwork(a_example=head + text.encode(encoding))
+    assert (await fetch_source("http://a.example/", web_client(network))).text == text
+
+
+async def test_a_plain_text_that_is_not_in_its_charset_is_refused():
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain; charset=utf-8\r\n\r\n"
+    network = FakeNetwork(a_example=head + "Die Bäume verlieren ihre Blätter.".encode("cp1252"))
+    with pytest.raises(Invalid, match="is not utf-8"):
+        await fetch_source("http://a.example/", web_client(network))

@@ -3,6 +3,7 @@
 import importlib
 import json
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,8 @@ from callsheet.nodes.workflow import workflow_of
 from callsheet.server.engine.workflows import packaged_graphs
 
 ROOT = Path(__file__).parents[2]
-README = (ROOT / "README.md").read_text()
+README_FILE = ROOT / "README.md"
+README = README_FILE.read_text()
 
 
 def test_every_make_target_of_the_readme_exists():
@@ -59,6 +61,31 @@ def test_every_link_of_a_document_resolves(document):
     for target in re.findall(r"\]\(([^)#\s]+)", prose):
         if "://" not in target:
             assert (file.parent / target).exists(), target
+
+
+def test_every_extra_that_a_document_or_an_error_names_exists():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    files = [README_FILE, *(ROOT / "docs").glob("**/*.md")]
+    files += [file for folder in ("server", "storage", "tools") for file in (ROOT / folder).rglob("*.py")]
+    text = "\n".join(file.read_text() for file in files)
+    named = {
+        part for group in re.findall(r"(?:callsheet|'\.)\[([a-z,]+)\]", text) for part in group.split(",")
+    }
+    named |= set(re.findall(r"the extra `(\w+)`", text))
+    assert {"telemetry", "jwks"} <= named <= extras.keys()
+    assert "pip install 'callsheet" not in text, "the package is on no index"
+
+
+def test_a_file_that_a_documents_command_reads_exists_or_is_written_by_one_before():
+    for file in (README_FILE, *(ROOT / "docs").glob("*.md")):
+        written: set[str] = set()
+        for line in "\n".join(
+            re.findall(r"```(?:sh|console)\n(.*?)```", file.read_text(), re.DOTALL)
+        ).splitlines():
+            names = set(re.findall(r"(?<![\w/.:-])[\w-][\w./-]*\.(?:csv|pdf|txt|jsonl|png|xlsx|py)\b", line))
+            if re.search(r" (?:export|preview) | > ", line):
+                written |= names
+            assert all(name in written or (ROOT / name).exists() for name in names), (file.name, line)
 
 
 def test_every_link_to_a_heading_resolves():

@@ -8,22 +8,19 @@ import csv
 import io
 import json
 import re
-import zipfile
-from collections.abc import Generator, Iterator, Sequence
-from datetime import date, datetime
+from collections.abc import Generator, Iterator, Mapping
 from importlib import import_module
 from itertools import count, islice
 from typing import Any, Final, Literal, NamedTuple, Protocol
 
-from callsheet.state.campaigns.headings import MAX_HEADINGS, count_fields
 from callsheet.state.campaigns.importing import Row
 from callsheet.state.errors import Invalid, TooLarge
 from callsheet.state.uploads import MAX_IMPORT
+from callsheet.tools.campaigns.column_names import LEADING, MAX_NAMED, ColumnNames, rank_names, require_few
+from callsheet.tools.campaigns.workbooks import SheetTable
 
 Kind = Literal["csv", "json", "jsonl", "xlsx"]
 MAX_ROWS: Final = 200_000
-MAX_SHEET_BYTES: Final = 1_000_000_000
-"""Bytes of a workbook when it is unpacked."""
 _KINDS: Final[dict[str, Kind]] = {
     "csv": "csv",
     "tsv": "csv",
@@ -35,8 +32,6 @@ _KINDS: Final[dict[str, Kind]] = {
     "vnd.openxmlformats-officedocument.spreadsheetml.sheet": "xlsx",
 }
 _DELIMITERS: Final = (",", ";", "\t", "|")
-_LEADING: Final = 30
-"""Lines among which the names of the columns stand."""
 _MAX_RESUMES: Final = 100
 """Rows with quotes that do not match after which a file is read no further."""
 _SAMPLE: Final = 200_000
@@ -49,7 +44,6 @@ _ENCODINGS: Final = [
 _SEPARATOR_LINE: Final = re.compile(r'"?sep=(.)"?\s*', re.IGNORECASE)
 _LIST_START: Final = re.compile(r'(?<!\s)\s*+(?:\{\s*+"campaigns"\s*+:\s*+)?+\[')
 _GAP: Final = re.compile(r"[\s,]*")
-_FORMAT_CODES: Final = re.compile(r"€|£|US\$|\[\$([A-Z]{3})|\"([A-Z]{3})\"")
 
 
 class Table(Protocol):
@@ -57,8 +51,10 @@ class Table(Protocol):
 
     semicolons: bool
     """True if semicolons separate cells."""
-    notes: tuple[str, ...]
-    """Remarks about how the file is read."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Return remarks about how the file is read, and what of it is not; complete after all rows."""
 
     def headings(self) -> list[str]:
         """Return the names of the columns."""
@@ -85,7 +81,7 @@ def open_table(content: bytes, kind: Kind, encoding: str = "") -> Table:
     if len(content) > MAX_IMPORT:
         raise TooLarge(f"the file has more than {MAX_IMPORT} bytes", remedy="divide it")
     if kind == "xlsx":
-        return _SheetTable(content)
+        return SheetTable(content)
     _refuse_other_formats(content, kind)
     text = _Text(content, *_encoding(content, encoding))
     return _CsvTable(text) if kind == "csv" else _JsonTable(text, lines=kind == "jsonl")
@@ -165,7 +161,6 @@ class _CsvTable:
 
     def __init__(self, text: _Text) -> None:
         self._text = text
-        self.notes = text.notes
         first = next(text.lines(), "")
         separator = _SEPARATOR_LINE.fullmatch(first)
         start = 1 if separator else 0
@@ -176,13 +171,20 @@ class _CsvTable:
         ]
         if not candidates:
             raise Invalid("the file begins with no names of columns", remedy="put id, company, … in line 1")
-        _, self._delimiter, self._first, names = max(candidates, key=lambda one: one[0])
-        self._names = [name.strip() for name in names[:MAX_HEADINGS]]
+        _, self._delimiter, self._first, cells = max(candidates, key=lambda one: one[0])
+        self._names = ColumnNames(cells, text.notes)
+        if any(one[1] == self._delimiter and one[2] < self._first for one in candidates):
+            self._names.note_line(self._first)
         self.semicolons = self._delimiter == ";"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Return remarks about the encoding, lines above the names, and columns without a name."""
+        return self._names.notes
 
     def headings(self) -> list[str]:
         """Return the cells of the line that names the columns."""
-        return [name for name in dict.fromkeys(self._names) if name]
+        return self._names.headings()
 
     def rows(self) -> Iterator[tuple[int, Row]]:
         """Yield the rows below the names; one whose quotes do not match swallows no others."""
@@ -207,14 +209,14 @@ class _CsvTable:
                 return start + 1
             if cells is None:
                 return None
-            if any(cells[len(self._names) :]):
-                reason = f"the row has {len(cells)} cells, the line of names {len(self._names)}"
+            if any(cells[self._names.count :]):
+                reason = f"the row has {len(cells)} cells, the line of names {self._names.count}"
                 yield start + 1, Invalid(reason, remedy="put cells that hold the separator in quotes")
                 if offset + reader.line_num > start + 1:
                     # A quote that is not closed may have joined lines.
                     return start + 1
             elif any(cell.strip() for cell in cells):
-                yield start + 1, _by_name(self._names, cells, "")
+                yield start + 1, self._names.row(cells, "")
 
     def _candidates(
         self, start: int, delimiter: str
@@ -222,23 +224,11 @@ class _CsvTable:
         """Yield the first rows with their rank as names of columns and the index of the line below."""
         reader = csv.reader(self._text.lines(start), delimiter=delimiter, strict=True)
         try:
-            for number, cells in enumerate(islice(reader, _LEADING)):
+            for number, cells in enumerate(islice(reader, LEADING)):
                 if any(cell.strip() for cell in cells):
-                    yield _rank(cells, number), delimiter, start + reader.line_num, cells
+                    yield rank_names(cells, number), delimiter, start + reader.line_num, cells
         except csv.Error:
             return
-
-
-def _rank(cells: Sequence[Any], number: int) -> tuple[int, ...]:
-    """Return the rank of a row as names of columns: by the fields it names, and without any by its cells."""
-    count = count_fields(cells)
-    return count, 0 if count else len(cells), -number
-
-
-def _by_name(names: list[str], cells: Sequence[Any], empty: Any) -> dict[str, Any]:
-    """Return cells by name; of columns with the same name the first."""
-    padded = [*cells[: len(names)], *[empty] * (len(names) - len(cells))]
-    return dict(zip(reversed(names), reversed(padded), strict=True))
 
 
 def _no_csv(error: csv.Error, line: int) -> Invalid:
@@ -257,16 +247,22 @@ class _JsonTable:
 
     def __init__(self, text: _Text, *, lines: bool) -> None:
         self._text = text
-        self.notes = text.notes
+        self._notes = dict.fromkeys(text.notes)
         self._lines = lines
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Return remarks about the encoding and what is beside the list."""
+        return tuple(self._notes)
 
     def headings(self) -> list[str]:
         """Return the names of the fields of all objects."""
         names: dict[str, None] = {}
         for _, row in self.rows():
-            if not isinstance(row, Invalid) and len(names) < MAX_HEADINGS:
+            if not isinstance(row, Invalid):
                 names.update(dict.fromkeys(row))
-        return [*names][:MAX_HEADINGS]
+                require_few(len(names))
+        return [*names]
 
     def rows(self) -> Iterator[tuple[int, Row]]:
         """Yield the objects."""
@@ -277,7 +273,7 @@ class _JsonTable:
         for line, text in enumerate(self._text.lines(), 1):
             if text.strip():
                 try:
-                    yield line, _as_row(json.loads(text))
+                    yield line, _as_row(json.loads(text, object_pairs_hook=_object))
                 except (ValueError, RecursionError) as error:
                     yield line, Invalid(f"the line is no JSON: {error}")
 
@@ -286,18 +282,68 @@ class _JsonTable:
         text = self._text.content.decode(self._text.encoding)
         start = _LIST_START.match(text)
         if start is None:
-            yield from _read_at_once(text)
+            yield from self._read_at_once(text)
             return
-        decoder, at = json.JSONDecoder(), start.end()
+        decoder, at = json.JSONDecoder(object_pairs_hook=_object), start.end()
         for number in count(1):
             at = _skip(text, at, comma=number > 1)
             if text[at : at + 1] == "]":
+                self._read_end(text[at + 1 :].strip(), in_object="{" in start[0])
                 return
             try:
                 value, at = decoder.raw_decode(text, at)
             except (ValueError, RecursionError) as error:
                 raise _no_json(error) from error
             yield number, _as_row(value)
+
+    def _read_end(self, end: str, *, in_object: bool) -> None:
+        """Refuse a file that goes on after its list with another one, and note fields beside the list."""
+        if not in_object:
+            if end:
+                raise _no_json(ValueError("it goes on after the end of its list"))
+            return
+        others = _load('{"campaigns": null' + end)
+        self._note_beside(others)
+
+    def _read_at_once(self, text: str) -> Iterator[tuple[int, Row]]:
+        data = _load(text)
+        if isinstance(data, dict):
+            self._note_beside(data)
+        rows = data.get("campaigns") if isinstance(data, dict) else data
+        if not isinstance(rows, list):
+            raise Invalid("the file holds no list of campaigns", remedy='send [{…}] or {"campaigns": [{…}]}')
+        yield from ((number, _as_row(row)) for number, row in enumerate(rows, 1))
+
+    def _note_beside(self, data: Mapping[str, Any]) -> None:
+        if names := [repr(name[:80]) for name in data if name != "campaigns"][:MAX_NAMED]:
+            self._notes[f"{', '.join(names)} beside the list of campaigns is not read"] = None
+
+
+class _Twice(dict[str, Any]):
+    """An object that has a name twice, of which JSON readers keep the last value."""
+
+    name = ""
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields = dict(pairs)
+    if len(fields) == len(pairs):
+        return fields
+    twice = _Twice(fields)
+    names = [name for name, _ in pairs]
+    twice.name = next(name for at, name in enumerate(names) if name in names[:at])
+    return twice
+
+
+def _load(text: str) -> Any:
+    """Return a whole text's value."""
+    try:
+        data = json.loads(text, object_pairs_hook=_object)
+    except (ValueError, RecursionError) as error:
+        raise _no_json(error) from error
+    if isinstance(data, _Twice):
+        raise _no_json(ValueError(f"it has {data.name[:80]!r} twice"))
+    return data
 
 
 def _skip(text: str, at: int, *, comma: bool) -> int:
@@ -309,109 +355,11 @@ def _skip(text: str, at: int, *, comma: bool) -> int:
     return end
 
 
-def _read_at_once(text: str) -> Iterator[tuple[int, Row]]:
-    try:
-        data = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise _no_json(error) from error
-    rows = data.get("campaigns") if isinstance(data, dict) else data
-    if not isinstance(rows, list):
-        raise Invalid("the file holds no list of campaigns", remedy='send [{…}] or {"campaigns": [{…}]}')
-    yield from ((number, _as_row(row)) for number, row in enumerate(rows, 1))
-
-
 def _no_json(error: Exception) -> Invalid:
     return Invalid(f"the file is no JSON: {error}", remedy="correct it, or send JSON Lines")
 
 
 def _as_row(value: Any) -> Row:
+    if isinstance(value, _Twice):
+        return Invalid(f"the object has {value.name[:80]!r} twice", remedy="keep one of them")
     return value if isinstance(value, dict) else Invalid("the row is no object with fields")
-
-
-class _SheetTable:
-    """Cells of the first sheet of a workbook that has any."""
-
-    semicolons = False
-
-    def __init__(self, content: bytes) -> None:
-        self._content = content
-        self.notes: tuple[str, ...] = ()
-        self._check_size()
-        candidates = [
-            (_rank(cells, number), number, cells)
-            for number, cells in islice(enumerate(self._cells(), 1), _LEADING)
-            if any(isinstance(cell, str) and cell.strip() for cell in cells)
-        ]
-        if not candidates:
-            raise Invalid(
-                "no sheet of the workbook has names of columns", remedy="put id, company, … in row 1"
-            )
-        _, self._first, names = max(candidates, key=lambda one: one[0])
-        self._names = ["" if cell is None else str(cell).strip() for cell in names]
-
-    def headings(self) -> list[str]:
-        """Return the cells of the row that names the columns."""
-        return [name for name in dict.fromkeys(self._names) if name]
-
-    def rows(self) -> Iterator[tuple[int, Row]]:
-        """Yield the rows below the names."""
-        for number, cells in enumerate(self._cells(), 1):
-            if number > self._first and any(cell not in {None, ""} for cell in cells):
-                yield number, _by_name(self._names, cells, None)
-
-    def _check_size(self) -> None:
-        try:
-            with zipfile.ZipFile(io.BytesIO(self._content)) as archive:
-                size = sum(one.file_size for one in archive.infolist())
-        except (zipfile.BadZipFile, ValueError, OSError) as error:
-            raise _no_workbook(error) from error
-        if size > MAX_SHEET_BYTES:
-            raise TooLarge(
-                f"the workbook unpacks to {size} bytes", remedy="save the sheet as CSV, and divide it"
-            )
-
-    def _cells(self) -> Iterator[list[Any]]:
-        """Yield the cells of each row of the first sheet with any."""
-        openpyxl: Any = import_module("openpyxl")
-        try:
-            book = openpyxl.load_workbook(
-                io.BytesIO(self._content), read_only=True, data_only=True, keep_links=False
-            )
-            for sheet in book.worksheets:
-                empty = True
-                for row in sheet.iter_rows(max_col=MAX_HEADINGS):
-                    cells = [_cell_value(cell) for cell in row]
-                    empty = empty and all(cell is None for cell in cells)
-                    yield cells
-                if not empty:
-                    return
-        except MemoryError:
-            raise
-        except Exception as error:
-            # The reader raises whatever a damaged file leads to, from KeyError to errors of XML.
-            raise _no_workbook(error) from error
-
-
-def _no_workbook(error: Exception) -> Invalid:
-    return Invalid(
-        f"the file is no Excel workbook that can be read: {type(error).__name__}",
-        remedy="save it as .xlsx or CSV",
-    )
-
-
-def _cell_value(cell: Any) -> Any:
-    """Return a cell's value as JSON, with the currency that its format shows."""
-    value = cell.value
-    if isinstance(value, datetime):
-        return value.date().isoformat()
-    if isinstance(value, date):
-        return value.isoformat()
-    if isinstance(value, bool):
-        return value
-    if isinstance(value, int | float):
-        value = int(value) if isinstance(value, float) and value.is_integer() else value
-        code = _FORMAT_CODES.search(cell.number_format or "")
-        # More than three decimals, so that the point is no mark of thousands.
-        text = f"{value:.6f}" if isinstance(value, float) else str(value)
-        return f"{code[1] or code[2] or code[0]} {text}" if code else value
-    return value if value is None else str(value)

@@ -34,15 +34,21 @@ def _parse(data: bytes, charset: str) -> tuple[str, str]:
 
     The tree must be freed in the thread that made it, so no error may leave here with the tree in its frames.
     """
-    encoding = charset if _is_known(charset) else detect_encoding(data, html5_compatible=True)
-    tree = HTMLTree.parse_from_bytes(data, encoding or "utf-8")
+    tree = HTMLTree.parse_from_bytes(data, text_encoding(data, charset))
     return " ".join((tree.title or "").split()), _text(tree)
+
+
+def text_encoding(data: bytes, charset: str) -> str:
+    """Return the encoding of a text or page: the named one if it is known, else the page's or likely one."""
+    if charset and _is_known(charset):
+        return charset
+    return detect_encoding(data, html5_compatible=True, from_html_meta=True) or "utf-8"
 
 
 def _is_known(charset: str) -> bool:
     try:
-        # Some codecs, such as hex, are not of texts.
-        b"".decode(charset or "none")
+        # Some codecs, such as hex, are not of texts; of an empty text Python looks for no codec.
+        "a".encode(charset)
     except LookupError:
         return False
     return True

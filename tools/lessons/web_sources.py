@@ -37,7 +37,13 @@ async def fetch_source(
 
 def _read_text(answer: WebResponse) -> Source:
     if answer.media_type.startswith("text/"):
-        return pasted_source(answer.data.decode("utf-8", "replace"), answer.url[:200])
+        encoding = web_page.text_encoding(answer.data, answer.charset)
+        try:
+            return pasted_source(answer.data.decode(encoding), answer.url[:200])
+        except UnicodeDecodeError as error:
+            raise Invalid(
+                f"{answer.url[:200]!r} is not {encoding}", remedy="open the page yourself and paste its text"
+            ) from error
     raise Invalid(
         f"{answer.url[:200]!r} is {answer.media_type!r}, which is not text",
         remedy="give a page, a PDF or a plain text",

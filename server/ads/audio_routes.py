@@ -11,12 +11,11 @@ from starlette.responses import Response
 
 from callsheet.server.ads import audio, edits, handoff
 from callsheet.server.ads.audio import PreflightReport, ProfileName, Rendering, RenderRequest
-from callsheet.server.artefacts.recordings import SOUND, progress_events, sound_reply
+from callsheet.server.artefacts.recordings import SOUND, progress_events, render_events, sound_reply
 from callsheet.server.artefacts.speech import find_speech, require_audio, speak
 from callsheet.server.http.auth import current_owner
 from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import documented_responses
-from callsheet.server.http.openapi import EVENTS
 from callsheet.server.http.policy import API_READ, API_RUN, with_policy
 from callsheet.server.http.replies import JsonReply, event_stream_reply, wants_event_stream
 from callsheet.server.http.requests import api_router
@@ -28,7 +27,7 @@ router = api_router("/api/ads/{ad_id}", "ads")
 voice_router = api_router("/api/voices", "voices")
 _ERRORS: Final = (400, 403, 404, 409, 413, 422, 429, 500, 501, 503, 504)
 _RENDER: Final = documented_responses(*_ERRORS, reply=Rendering)
-_RENDER[200] |= {"content": EVENTS["content"]}
+_RENDER[200] |= {"content": render_events(Rendering)["content"]}
 _FILE: Final[dict[int | str, dict[str, Any]]] = {
     **documented_responses(*_ERRORS, 416, reply=None),
     200: SOUND,

@@ -9,10 +9,13 @@ from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import Response
+from typing_extensions import TypedDict
 
+from callsheet.server.artefacts.event_schemas import StreamError
 from callsheet.server.engine.background import cancel_and_wait
 from callsheet.server.engine.json_values import dumps
 from callsheet.server.http.errors import error_body
+from callsheet.server.http.openapi import event_stream
 from callsheet.server.http.replies import Events, JsonReply, ServerEvent, StreamingReply
 from callsheet.state.errors import CallsheetError
 from callsheet.storage.artefacts import recordings
@@ -79,6 +82,19 @@ def _requested_part(request: Request, size: int, etag: str) -> tuple[int, int] |
     start = int(match[1])
     end = min(size, int(match[2]) + 1) if match[2] else size
     return (start, end) if start < end else None
+
+
+class RenderProgress(TypedDict):
+    """Progress of a rendering."""
+
+    stage: str
+    done: int
+    total: int
+
+
+def render_events(result: object) -> dict[str, Any]:
+    """Return the OpenAPI of the events of a rendering with this reply."""
+    return event_stream({"progress": RenderProgress, "result": result, "error": StreamError})
 
 
 async def progress_events(work: Work, heartbeat_s: float) -> Events:

@@ -74,6 +74,7 @@ ErrorType = Literal[
     "unavailable",
     "fenced",
     "broken",
+    "not_installed",
     "internal",
 ]
 """Kind of an error, for programs."""

@@ -6,10 +6,9 @@ from typing import Annotated, Any, Final
 from fastapi import Query, Request
 from starlette.responses import Response
 
-from callsheet.server.artefacts.recordings import SOUND, progress_events, sound_reply
+from callsheet.server.artefacts.recordings import SOUND, progress_events, render_events, sound_reply
 from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import documented_responses
-from callsheet.server.http.openapi import EVENTS
 from callsheet.server.http.policy import LESSON_READ, LESSON_RUN, with_policy
 from callsheet.server.http.replies import JsonReply, event_stream_reply, wants_event_stream
 from callsheet.server.http.requests import api_router
@@ -21,7 +20,7 @@ from callsheet.state.errors import Missing
 router = api_router("/api/agent-create/session/narration", "lessons")
 _ERRORS: Final = (400, 403, 404, 409, 413, 422, 429, 500, 501, 503, 504)
 _RENDER: Final = documented_responses(*_ERRORS, reply=NarrationRendering)
-_RENDER[200] |= {"content": EVENTS["content"]}
+_RENDER[200] |= {"content": render_events(NarrationRendering)["content"]}
 _FILE: Final[dict[int | str, dict[str, Any]]] = {
     **documented_responses(*_ERRORS, 416, reply=None),
     200: SOUND,

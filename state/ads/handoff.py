@@ -50,8 +50,8 @@ def _cues(
     if "music" in timeline:
         level = f"{mixer['music']['volumeDb']:g}"
         yield (*_span(timeline["music"]), "music", str(streams["music"]["musicPrompt"]), "", level)
-    for span in timeline["sfx"]:
-        yield (*_span(span), "effect", span["description"], "", f"{mixer['sfx']['volumeDb']:g}")
+    for effect in timeline["sfx"]:
+        yield (*_span(effect), "effect", effect["description"], "", f"{mixer['sfx']['volumeDb']:g}")
 
 
 def vast(ad_id: str, url: str, media_type: str, seconds: float) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from importlib import import_module
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 LETTERS: Final = "abcXYZ 0159 .:!?()&/%#@+*_-'~^\\<>[]{}=,;|\t\"éßÅ漢字กข🎉\u0301\u200d\u2028\x85\xa0אبİ"
 HEADINGS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -184,8 +184,8 @@ def _write_csv(
         file.notes.append("column 3 has cells and no name")
     target = io.StringIO(newline="")
     # The writer leaves a carriage return without quotes where it ends no line.
-    quoting = csv.QUOTE_ALL if end == "\n" else csv.QUOTE_MINIMAL
-    writer = csv.writer(target, delimiter=delimiter, lineterminator=end, quoting=quoting)
+    all_quoted: Literal[0, 1] = csv.QUOTE_ALL if end == "\n" else csv.QUOTE_MINIMAL
+    writer = csv.writer(target, delimiter=delimiter, lineterminator=end, quoting=all_quoted)
     if chances.random() < 0.3:
         target.write(f"A report{end}{end}")
         file.notes.append("names of the columns are in line 3")

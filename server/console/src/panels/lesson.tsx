@@ -2,7 +2,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { get, path, request, type ApiError } from "../api.ts";
 import { count, words } from "../format.ts";
-import { asApiError, notify } from "../store.ts";
+import { asApiError, mayWrite, notify } from "../store.ts";
 import "../styles/lesson.css";
 import { Icon } from "../ui/icon.tsx";
 import { Empty, Failure, Loading } from "../ui/states.tsx";
@@ -82,7 +82,7 @@ function SegmentView({ props, lesson, segment, numbers }: { props: PanelProps; l
                 <span key={i}>{sentence.text}{sentence.factIds.map((id) => numbers.has(id) && <sup key={id}><a href={`#fact-${id}`} aria-label={`proven by fact ${numbers.get(id)}`} onClick={(event) => { event.preventDefault(); document.getElementById(`fact-${id}`)?.scrollIntoView({ block: "center" }); }}>{numbers.get(id)}</a></sup>)}{" "}</span>
               ))}
             </p>
-            {!props.busy && <button type="button" class="icon-button" aria-label={`Edit ${words(segment.type).toLowerCase()}`} onClick={() => edit(true)}><Icon name="edit" size={16} /></button>}
+            {!props.busy && mayWrite.value && <button type="button" class="icon-button" aria-label={`Edit ${words(segment.type).toLowerCase()}`} onClick={() => edit(true)}><Icon name="edit" size={16} /></button>}
           </div>
         )}
       {segment.visual_guidance && <p class="help"><strong>Show:</strong> {segment.visual_guidance}</p>}

@@ -159,6 +159,8 @@ async def answer(ctx: AppContext, owner: str, question_id: str, given: Any) -> S
     body = RunCreate(
         assistant_id=str(record.metadata.get("assistant_id") or record.graph),
         command=RunCommand(resume={interrupt: given}),
+        stream_mode=["messages-tuple", "custom", "updates"],
+        stream_resumable=True,
         multitask_strategy="reject",
     )
     try:

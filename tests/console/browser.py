@@ -1,34 +1,36 @@
-"""The built page in a browser, with a server that has something to show.
+"""The built page in a browser, with servers in processes of their own.
 
-`python -m tests.console.browser FOLDER` takes pictures of every view.
+`python -m tests.console.browser [--pictures FOLDER] [PART OF A TEST'S NAME]` runs the browser tests alone, and
+with a folder takes pictures of every view.
 """
 
-import asyncio
+import argparse
 import json
+import os
+import re
+import shutil
+import signal
+import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-import httpx
-
 from callsheet.server.console import build
-from callsheet.server.http import api_keys
-from callsheet.storage import connect
+from tests.doubles.command import ROOT, environment
 from tests.doubles.needs import need, skip_or_fail
-from tests.doubles.wire_served import running_redis_for_file
-from tests.doubles.wire_server import running_server
-from tests.wire import javascript
+from tests.wire.javascript import installed_packages
 
 SCRIPTS: Final = Path(__file__).parent / "js"
-VIEWS: Final = {
-    "home": "/",
-    "conversation": "/c/{thread}",
-    "inspector": "/inspect/{thread}",
-    "artefacts": "/artefacts",
-    "campaigns": "/campaigns",
-    "settings": "/settings",
-}
+_TEST: Final = re.compile(r'^test\("([^"]+)"', re.MULTILINE)
+_TIMEOUT_S: Final = 400
+
+
+def test_names() -> list[str]:
+    """Return the names of the browser tests, in order."""
+    scripts = ("views.mjs", "journeys.mjs", "hostile.mjs", "limits.mjs")
+    return [name for script in scripts for name in _TEST.findall((SCRIPTS / script).read_text())]
 
 
 def built_page() -> Path:
@@ -38,48 +40,62 @@ def built_page() -> Path:
     return build.FOLDER
 
 
-def visit_all(folder: Path, pictures: Path | None = None) -> dict[str, Any]:
-    """Return a report of each view, in a light and wide window and in a dark and narrow one."""
+def run_browser_tests(folder: Path, only: str = "", pictures: Path | None = None) -> dict[str, Any]:
+    """Return the report of the browser tests whose names contain `only`; `folder` is empty."""
     sources = built_page()
     browser = need("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
-    with (
-        running_redis_for_file() as redis,
-        running_server(redis, None) as url,
-        running_server(redis, None, auth=("keys",)) as guarded_url,
-    ):
-        thread = make_page(url)
-        views = {name: path.format(thread=thread) for name, path in VIEWS.items()}
-        key = asyncio.run(_create_key(redis))
-        arguments = (str(browser), url, guarded_url, key, json.dumps(views), str(pictures or ""))
-        script = javascript.run_script(
-            "visit.mjs", *arguments, folder=folder, scripts=SCRIPTS, packages=sources, patience_s=200
-        )
-        reports: dict[str, Any] = asyncio.run(script)
-        return reports
+    scripts, work = folder / "js", folder / "work"
+    shutil.copytree(SCRIPTS, scripts)
+    (scripts / "node_modules").symlink_to(installed_packages(sources) / "node_modules")
+    work.mkdir()
+    (work / "langgraph.json").write_text(json.dumps(_project()))
+    options = {
+        "python": sys.executable,
+        "browserPath": str(browser),
+        "folder": str(work),
+        "pictures": str(pictures or ""),
+    }
+    output = _run_node([str(need("node")), str(scripts / "main.mjs"), json.dumps(options), only])
+    report: dict[str, Any] = json.loads(output)
+    return report
 
 
-def make_page(url: str) -> str:
-    """Make a landing page that waits for a person's approval; return its thread."""
-    with httpx.Client(base_url=url, timeout=30) as client:
-        for message in ("make a landing page for Miel, a bakery in Lyon", "clear the page"):
-            body = {"message": message, "provider": "offline"}
-            client.post("/api/pages/miel/chat", json=body).raise_for_status()
-        [question] = client.get("/api/questions").json()["questions"]
-        return str(question["thread"])
+def _project() -> Mapping[str, Any]:
+    project: dict[str, Any] = json.loads((ROOT / "langgraph.json").read_text())
+    project["graphs"]["ordering"] = "tests.console.own_graph:graph"
+    return project
 
 
-async def _create_key(redis: str) -> str:
-    async with connect(redis) as storage:
-        return (await api_keys.create_key(storage, "alice", "write")).text
+def _run_node(command: list[str]) -> str:
+    """Return the output of a program; what it started ends with it."""
+    with subprocess.Popen(
+        command, env=environment(), stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        try:
+            output, _ = process.communicate(timeout=_TIMEOUT_S)
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+    assert process.returncode == 0, f"exit code {process.returncode}"
+    return output
 
 
 def main() -> None:
-    """Take pictures of every view into the folder that the command names."""
-    target = Path(sys.argv[1])
-    target.mkdir(parents=True, exist_ok=True)
+    """Run the browser tests, and print the report."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--pictures", type=Path)
+    parser.add_argument("only", nargs="?", default="")
+    arguments = parser.parse_args()
+    pictures: Path | None = arguments.pictures
+    if pictures:
+        pictures = pictures.resolve()
+        pictures.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
-        visit_all(Path(folder) / "js", target.resolve())
-    sys.stdout.write(f"{len([*target.glob('*.png')])} pictures in {target}\n")
+        report = run_browser_tests(Path(folder), arguments.only, pictures)
+    for name, result in report["tests"].items():
+        if result["error"]:
+            sys.stdout.write(f"\n{name}\n{result['error']}\n")
+    sys.stdout.write(f"{json.dumps(report['figures'], indent=2)}\n")
 
 
 if __name__ == "__main__":

@@ -8,9 +8,6 @@ from typing import Any
 
 import httpx
 import pytest
-from langgraph.graph import END, START, StateGraph
-from langgraph.types import interrupt
-from typing_extensions import TypedDict
 
 from callsheet.graphs import page_builder, scene_edit
 from callsheet.server.app import create_app
@@ -18,37 +15,11 @@ from callsheet.server.settings.settings import Settings
 from callsheet.storage import Storage
 from callsheet.storage import api_keys as stored_keys
 from callsheet.storage.redis import keys
+from tests.console.own_graph import SCHEMA, ordering
 from tests.doubles.auth_cases import create_key
 from tests.doubles.served import app_client, parse_events
 from tests.doubles.waiting import eventually
 from tests.doubles.wire_server import running_server
-
-SCHEMA = {"type": "object", "properties": {"count": {"type": "integer"}}, "required": ["count"]}
-
-
-class BakeryOrder(TypedDict, total=False):
-    item: str
-    count: int
-
-
-async def ask(state: BakeryOrder) -> BakeryOrder:
-    answer = interrupt(
-        {
-            "message": f"How many {state['item']}?",
-            "effect": "They are ordered at once",
-            "response_schema": SCHEMA,
-            "choices": [1, 2, 3],
-        }
-    )
-    return {"count": answer["count"]}
-
-
-def ordering() -> Any:
-    builder = StateGraph(BakeryOrder)
-    builder.add_node("ask", ask)
-    builder.add_edge(START, "ask")
-    builder.add_edge("ask", END)
-    return builder.compile(name="ordering")
 
 
 @asynccontextmanager

@@ -89,7 +89,7 @@ export const api = {
   decisions: () => get<{ questions: Decision[] }>("/api/questions?state=answered&limit=20"),
   answer: (id: string, answer: unknown) => post<Fields>(path`/api/questions/${id}/answer`, { answer }),
   running: () => get<RunningRun[]>("/api/running"),
-  recent: (q: string, limit = 20) => get<RecentThread[] | { threads: RecentThread[] }>(path`/api/recent?q=${q}&limit=${limit}`),
+  recent: (q: string, limit = 20) => get<RecentThread[]>(path`/api/recent?q=${q}&limit=${limit}`),
   markdown: (text: string) => post<{ html: string }>("/api/markdown", { text }),
 
   createThread: (workflow: string) => post<Thread>("/threads", { metadata: { graph_id: workflow } }),

@@ -29,6 +29,7 @@ import { useEffect, useRef } from "preact/hooks";
 import { SHORTCUTS, shortcutsShown, startKeyboard } from "./keyboard.ts";
 import { location, match, startRouter } from "./router.ts";
 import { endSession, pageTitle, questions, session, sessionError, startSession } from "./store.ts";
+import { Boundary } from "./ui/boundary.tsx";
 import { Dialog } from "./ui/dialog.tsx";
 import { Icon } from "./ui/icon.tsx";
 import { ConnectionBanner, Notices } from "./ui/notices.tsx";
@@ -110,7 +111,7 @@ function Main() {
   });
   return (
     <main id="main" ref={main} tabIndex={-1}>
-      {view ?? <div class="page"><h1>Not found</h1><Empty title="There is no such page"><a href="/">Go to Home</a></Empty></div>}
+      <Boundary key={path}>{view ?? <div class="page"><h1>Not found</h1><Empty title="There is no such page"><a href="/">Go to Home</a></Empty></div>}</Boundary>
     </main>
   );
 }

@@ -1,6 +1,6 @@
 // A thread as a list of turns: from the stored state, and from the events of a running one. Pure functions.
 import { words } from "./format.ts";
-import type { Fields, Json, StepEvent, StepResult, ThreadState, ToolCall, WireMessage } from "./types.ts";
+import type { Fields, Json, StepEvent, StepResult, ThreadState, ToolCall, TurnReceipt, WireMessage } from "./types.ts";
 
 export interface Step {
   id: string;
@@ -16,6 +16,7 @@ export interface Step {
 export type Item =
   | { type: "person"; id: string; text: string }
   | { type: "model"; id: string; text: string; streaming: boolean }
+  | { type: "receipt"; id: string; receipt: TurnReceipt }
   | { type: "steps"; id: string; plan: string; steps: Step[]; call?: string };
 
 /** Calls by which a model talks to the server, not tools that a person cares about. */
@@ -29,6 +30,13 @@ export function isDone(status: string): boolean {
 export function textOf(content: WireMessage["content"] | undefined): string {
   if (typeof content === "string") return content;
   return (content ?? []).map((part) => (part.type === "text" ? (part.text ?? "") : "")).join("");
+}
+
+/** The words of a message without the receipt, which the server may repeat behind them and has a line of its own. */
+function ownText(message: WireMessage): string {
+  const text = textOf(message.content);
+  const line = message.additional_kwargs?.receipt?.text;
+  return line && text.endsWith(`\n\n${line}`) ? text.slice(0, -line.length).trimEnd() : text;
 }
 
 export function errorText(error: unknown): string {
@@ -96,7 +104,7 @@ export function itemsOf(values: Fields, before: Item[] = []): Item[] {
   const items: Item[] = [];
   for (const [i, message] of messages.entries()) {
     const id = message.id ?? `message-${i}`;
-    const text = textOf(message.content);
+    const text = ownText(message);
     if (message.type === "human") items.push({ type: "person", id, text });
     if (message.type !== "ai") continue;
     if (text) items.push({ type: "model", id, text, streaming: false });
@@ -114,6 +122,8 @@ export function itemsOf(values: Fields, before: Item[] = []): Item[] {
       if (shown && !plan) items.push(shown);
       else if (listed.length > 0) items.push({ type: "steps", id: groupId(before, plan ?? "", `${call.id}:plan`), plan: plan ?? "", steps: listed, call: call.id });
     }
+    const { receipt } = message.additional_kwargs ?? {};
+    if (receipt) items.push({ type: "receipt", id: `${id}:receipt`, receipt });
   }
   return withUnplaced(items, before, values);
 }
@@ -148,7 +158,7 @@ export function withMessage(items: Item[], [message, metadata]: [WireMessage, Fi
   }
   if (type !== "ai" && type !== "AIMessageChunk") return items;
   if ((metadata.tags as string[] | undefined)?.includes("nostream")) return items;
-  const text = textOf(message.content);
+  const text = ownText(message);
   const id = message.id ?? "";
   if (!text || !id) return items;
   const shown = items.findLast((one) => one.id === id);

@@ -1,5 +1,6 @@
 // Versions that a text mentions, such as "music v2", as links to them. Pure, but for the last function.
 import { words } from "./format.ts";
+import type { TurnReceipt } from "./types.ts";
 
 export interface Mention {
   text: string;
@@ -30,6 +31,20 @@ export function mentions(text: string, streams: string[]): Mention[] {
   }
   if (end < text.length) pieces.push({ text: text.slice(end), stream: "", version: "" });
   return pieces;
+}
+
+/** A receipt's line with links to the versions that it names. */
+export function receiptPieces({ text, changed }: TurnReceipt): Mention[] {
+  const pieces: Mention[] = [];
+  let rest = text;
+  for (const { name, stream, versionId } of changed) {
+    const at = rest.indexOf(`${name} ${versionId}`);
+    if (at < 0) continue;
+    const end = at + name.length + 1;
+    pieces.push({ text: rest.slice(0, end), stream: "", version: "" }, { text: versionId, stream, version: versionId });
+    rest = rest.slice(end + versionId.length);
+  }
+  return [...pieces, { text: rest, stream: "", version: "" }];
 }
 
 export function versionLink(path: string, stream: string, version: string): string {

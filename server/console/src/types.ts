@@ -22,7 +22,10 @@ export interface Session {
 export interface ArtefactRef {
   kind: string;
   id: string;
-  title?: string;
+}
+
+export interface ArtefactTitle extends ArtefactRef {
+  title: string;
 }
 
 /** A run that waits for a person. */
@@ -30,14 +33,14 @@ export interface Question {
   id: string;
   thread: string;
   workflow: string;
-  kind: "interrupt" | "plan" | "paused";
+  kind: "interrupt" | "plan" | "paused" | null;
   title: string;
-  wouldChange: string[];
+  wouldChange: string[] | null;
   responseSchema: Schema | null;
   choices: Json;
   /** The interrupt's value. */
   value?: any;
-  artefact: ArtefactRef | null;
+  artefact: ArtefactTitle | null;
   createdAt: string | null;
   ageSeconds: number;
   dueAt: string | null;
@@ -73,7 +76,7 @@ export interface RecentThread {
   title: string;
   status: string;
   updatedAt: string | null;
-  artefact?: ArtefactRef | null;
+  artefact: ArtefactTitle | null;
 }
 
 /** The part of JSON Schema that forms are made of. */
@@ -118,6 +121,16 @@ export interface WireMessage {
   tool_call_id?: string;
   status?: string;
   name?: string | null;
+  additional_kwargs?: { receipt?: TurnReceipt };
+}
+
+/** What a turn did, written by the server from versions and errors. */
+export interface TurnReceipt {
+  text: string;
+  changed: { name: string; stream: string; versionId: string }[];
+  unchanged: number;
+  problems: string[];
+  notes: string[];
 }
 
 export interface StepResult {
@@ -192,9 +205,9 @@ export interface StepEvent {
 export interface PlanStep {
   id: string;
   name: string;
-  detail: string;
+  detail: string | null;
   status: string;
-  progress: number;
+  progress: number | null;
   canEdit: boolean;
   canCancel: boolean;
   toolName: string;

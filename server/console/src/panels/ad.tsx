@@ -3,7 +3,7 @@ import { useEffect, useState } from "preact/hooks";
 import { get, path, post, request, type ApiError } from "../api.ts";
 import { count, seconds, words } from "../format.ts";
 import { location, setQuery } from "../router.ts";
-import { asApiError, attempt, notify } from "../store.ts";
+import { asApiError, attempt, mayWrite, notify } from "../store.ts";
 import type { Fields, StreamHead, Version } from "../types.ts";
 import "../styles/ad.css";
 import { Icon } from "../ui/icon.tsx";
@@ -17,7 +17,7 @@ interface Voice { id: string; name: string; provider: string; language: string; 
 interface Track { id: string; voiceId: string; text: string; speed: number }
 interface AdStream extends Omit<StreamHead, "newest"> { newest: Version | null }
 interface Ad {
-  adId: string; spotSeconds: number; language: string; market: string; brief: Record<string, string | number>;
+  adId: string; spotSeconds: number | null; language: string | null; market: string; brief: Record<string, string | number> | null;
   streams: Record<string, AdStream>; timeline: Timeline; mixer: Mixer; locks: string[];
 }
 
@@ -61,8 +61,8 @@ function StreamHeader({ props, ad, stream, title }: { props: PanelProps; ad: Ad;
       )}
       {newest && (head?.active === newest.id
         ? <span class="pill ok"><span class="dot" aria-hidden="true" />Active</span>
-        : <button type="button" class="button small" onClick={() => act(post(path`/api/ads/${ad.adId}/${stream}/${newest.id}/activate`), `${title} ${newest.id} is active`)}>Activate</button>)}
-      <button type="button" class="icon-button end" aria-pressed={locked} aria-label={locked ? `Unlock ${title.toLowerCase()}` : `Lock ${title.toLowerCase()}`}
+        : mayWrite.value && <button type="button" class="button small" onClick={() => act(post(path`/api/ads/${ad.adId}/${stream}/${newest.id}/activate`), `${title} ${newest.id} is active`)}>Activate</button>)}
+      <button type="button" class="icon-button end" disabled={!mayWrite.value} aria-pressed={locked} aria-label={locked ? `Unlock ${title.toLowerCase()}` : `Lock ${title.toLowerCase()}`}
         title={locked ? "Locked: nobody changes it" : "Lock against every change"}
         onClick={() => act(request(locked ? "DELETE" : "PUT", path`/api/ads/${ad.adId}/locks/${stream}`), `${title} ${locked ? "can be changed again" : "stays as it is"}`)}>
         <Icon name={locked ? "lock" : "unlock"} size={18} />
@@ -118,7 +118,7 @@ function Script({ props, ad }: { props: PanelProps; ad: Ad }) {
               : (
                 <div class="track-line">
                   <p>{track.text}</p>
-                  {!locked && !props.busy && (
+                  {!locked && !props.busy && mayWrite.value && (
                     <button type="button" class="icon-button" aria-label={`Edit the words of ${track.id}`} onClick={() => edit(track.id)}><Icon name="edit" size={16} /></button>
                   )}
                 </div>
@@ -153,7 +153,7 @@ function AdView(props: PanelProps) {
   const [tone, fit] = fitOf(ad.timeline);
   const music = ad.streams.music?.newest?.data as Fields | undefined;
   const effects = (ad.streams.sfx?.newest?.data?.soundFxPrompts ?? []) as Fields[];
-  const brief = Object.entries(ad.brief).filter(([, value]) => value !== "" && value !== null);
+  const brief = Object.entries(ad.brief ?? {}).filter(([, value]) => value !== "" && value !== null);
   const waiting = STREAMS.filter((one) => ad.streams[one]?.newest && ad.streams[one].active !== ad.streams[one].newest?.id);
   const activateAll = async () => {
     for (const one of waiting) {
@@ -166,9 +166,9 @@ function AdView(props: PanelProps) {
       <div class="ad-summary">
         <span class={`pill ${tone}`}><span class="dot" aria-hidden="true" />{fit}</span>
         <span class="tag">{ad.timeline.timing === "measured" ? "times measured" : "times estimated"}</span>
-        <span class="tag">{words(ad.language)}</span>
+        {ad.language && <span class="tag">{words(ad.language)}</span>}
         <span class="tag">{ad.market}</span>
-        {waiting.length > 1 && <button type="button" class="button small end" onClick={activateAll}>Activate all {waiting.length}</button>}
+        {waiting.length > 1 && mayWrite.value && <button type="button" class="button small end" onClick={activateAll}>Activate all {waiting.length}</button>}
       </div>
       <AdPlayer key={`${props.id} ${STREAMS.map((one) => ad.streams[one]?.newest?.id).join(" ")}`} ad={ad.adId} timeline={ad.timeline}
         onRendered={(timeline) => setAd((now) => now && { ...now, timeline })} onTime={setSecond} />
@@ -187,9 +187,9 @@ function AdView(props: PanelProps) {
         )}
       </section>
       <details class="part fold" open={location.value.query.has("mixer")}><summary>Mixer</summary><AdMixer ad={ad.adId} mixer={ad.mixer} onChanged={props.changed} /></details>
-      <details class="part fold"><summary>Brief, {count(brief.length, "entry", "entries")}</summary>
+      {brief.length > 0 && <details class="part fold"><summary>Brief, {count(brief.length, "entry", "entries")}</summary>
         <dl class="value">{brief.map(([name, value]) => <div key={name}><dt>{words(name)}</dt><dd class="value-text">{String(value)}</dd></div>)}</dl>
-      </details>
+      </details>}
     </div>
   );
 }

@@ -2,7 +2,7 @@
 import { useState } from "preact/hooks";
 import { path, request } from "../api.ts";
 import { words } from "../format.ts";
-import { attempt } from "../store.ts";
+import { attempt, mayWrite } from "../store.ts";
 
 export interface Mixer {
   voices: Record<string, number>;
@@ -27,7 +27,8 @@ export function AdMixer({ ad, mixer, onChanged }: { ad: string; mixer: Mixer; on
     onChanged();
   };
   return (
-    <div class="mixer">
+    <fieldset class="mixer" disabled={!mayWrite.value}>
+      <legend class="sr-only">Gains and fades</legend>
       {Object.entries(mixer.voices).map(([track, gain]) => (
         <Slider key={track} label={words(track)} value={gain} min={-30} max={12} unit="dB" onChange={(value) => change({ voices: { [track]: value } })} />
       ))}
@@ -36,6 +37,6 @@ export function AdMixer({ ad, mixer, onChanged }: { ad: string; mixer: Mixer; on
       <Slider label="Music fades in" value={mixer.music.fadeInSeconds} min={0} max={10} unit="s" onChange={(fadeInSeconds) => change({ music: { fadeInSeconds } })} />
       <Slider label="Music fades out" value={mixer.music.fadeOutSeconds} min={0} max={10} unit="s" onChange={(fadeOutSeconds) => change({ music: { fadeOutSeconds } })} />
       <Slider label="Sound effects" value={mixer.sfx.volumeDb} min={-60} max={12} unit="dB" onChange={(volumeDb) => change({ sfx: { volumeDb } })} />
-    </div>
+    </fieldset>
   );
 }

@@ -3,7 +3,7 @@ import type { Fields, WireMessage } from "../types.ts";
 
 export interface Campaign {
   id: string; company: string; brand: string; channel: string; primary_product: string; offer: string;
-  key_value_props: string[]; campaign_text: string; imagery_sentiment: string; capture_date: string | null;
+  key_value_props: string[]; campaign_text: string; imagery_sentiment: string | null; capture_date: string | null;
   spend: number | null; currency: string;
 }
 export interface Group { value: string; count: number; spend: number | null; volume: number | null }

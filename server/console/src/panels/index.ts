@@ -33,7 +33,13 @@ export function plansSteps(workflow: string): boolean {
 }
 
 /** Kinds in the order in which lists show them. */
-export const LISTED_KINDS: [kind: string, plural: string][] = [["ad", "Ads"], ["page", "Pages"], ["lesson", "Lessons"], ["video", "Videos"]];
+export const LISTED_KINDS: [kind: string, plural: string][] = [["ad", "Ads"], ["page", "Pages"], ["lesson", "Lessons"], ["video", "Videos"], ["campaigns", "Campaign questions"]];
+
+/** The workflow of a kind whose threads are all that is kept of it; null for the others. */
+export function threadsOf(kind: string): string | null {
+  if (!WITHOUT_VERSIONS.has(kind)) return null;
+  return Object.entries(KINDS).find(([, [own]]) => own === kind)?.[0] ?? null;
+}
 
 /** The artefact of a thread; null for a graph that the console does not know. */
 export function artefactOf(workflow: string, thread: string, values: Fields): { kind: string; id: string } | null {

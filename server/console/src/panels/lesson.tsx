@@ -2,7 +2,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { api, get, path, post, request, type ApiError } from "../api.ts";
 import { count, words } from "../format.ts";
-import { asApiError, notify } from "../store.ts";
+import { asApiError, mayWrite, notify } from "../store.ts";
 import "../styles/lesson.css";
 import { Icon } from "../ui/icon.tsx";
 import { Empty, Failure, Loading } from "../ui/states.tsx";
@@ -116,7 +116,7 @@ function SegmentView({ props, lesson, segment, numbers }: { props: PanelProps; l
                 <span key={i}>{sentence.text}{sentence.factIds.map((id) => numbers.has(id) && <sup key={id}><a href={`#fact-${id}`} aria-label={`proven by fact ${numbers.get(id)}`} onClick={(event) => { event.preventDefault(); document.getElementById(`fact-${id}`)?.scrollIntoView({ block: "center" }); }}>{numbers.get(id)}</a></sup>)}{" "}</span>
               ))}
             </p>
-            {!props.busy && <button type="button" class="icon-button" aria-label={`Edit ${words(segment.type).toLowerCase()}`} onClick={() => edit(true)}><Icon name="edit" size={16} /></button>}
+            {!props.busy && mayWrite.value && <button type="button" class="icon-button" aria-label={`Edit ${words(segment.type).toLowerCase()}`} onClick={() => edit(true)}><Icon name="edit" size={16} /></button>}
           </div>
         )}
       {!edited && <Listen key={segment.narration} session={lesson.sessionId} segment={segment.id} label={`Listen to ${words(segment.type).toLowerCase()}`} />}

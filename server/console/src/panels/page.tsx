@@ -2,7 +2,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { get, path, post, request, type ApiError } from "../api.ts";
 import { shorten, words } from "../format.ts";
-import { asApiError, attempt, notify } from "../store.ts";
+import { asApiError, attempt, mayWrite, notify } from "../store.ts";
 import "../styles/page.css";
 import { Icon } from "../ui/icon.tsx";
 import { Failure, Loading } from "../ui/states.tsx";
@@ -79,17 +79,17 @@ function ElementBar({ props, view, element, onClose }: { props: PanelProps; view
       <header class="part-head">
         <h3>{words(element.label ?? element.type)}</h3>
         <code class="muted">{element.id}</code>
-        <button type="button" class="icon-button end" aria-pressed={locked} aria-label={locked ? "Unlock this element" : "Lock this element"} onClick={lock}><Icon name={locked ? "lock" : "unlock"} size={18} /></button>
+        <button type="button" class="icon-button end" disabled={!mayWrite.value} aria-pressed={locked} aria-label={locked ? "Unlock this element" : "Lock this element"} onClick={lock}><Icon name={locked ? "lock" : "unlock"} size={18} /></button>
         <button type="button" class="icon-button" aria-label="Clear the selection" onClick={onClose}><Icon name="close" size={18} /></button>
       </header>
       {element.content === undefined
         ? <p class="help">It has no text of its own.</p>
-        : <textarea aria-label={`Text of ${element.id}`} rows={2} value={text} disabled={locked || props.busy} onInput={(event) => setText(event.currentTarget.value)} />}
+        : <textarea aria-label={`Text of ${element.id}`} rows={2} value={text} readOnly={!mayWrite.value} disabled={locked || props.busy} onInput={(event) => setText(event.currentTarget.value)} />}
       {error && <Failure error={error} />}
-      <div class="actions">
+      {mayWrite.value && <div class="actions">
         <p class="help">Write “make this blue” in the conversation: “this” is the marked element.</p>
         {element.content !== undefined && <button type="submit" class="button small primary end" disabled={locked || props.busy || text === element.content}>Save the text</button>}
-      </div>
+      </div>}
     </form>
   );
 }
@@ -125,7 +125,7 @@ function PagePanel(props: PanelProps) {
           {WIDTHS.map(([label, pixels]) => <button key={label} type="button" aria-pressed={width === pixels} onClick={() => setWidth(pixels)}>{label}</button>)}
         </div>
         {view.versionId && <span class="tag">{view.versionId}</span>}
-        {view.versionId && (active ? <span class="pill ok"><span class="dot" aria-hidden="true" />Active</span> : <button type="button" class="button small" onClick={activate}>Activate</button>)}
+        {view.versionId && (active ? <span class="pill ok"><span class="dot" aria-hidden="true" />Active</span> : mayWrite.value && <button type="button" class="button small" onClick={activate}>Activate</button>)}
         <a class="button small end" download href={path`/api/pages/${view.pageId}/export?view=attachment`}><Icon name="down" size={16} />HTML</a>
       </div>
       {element && <ElementBar props={props} view={view} element={element} onClose={() => select(null)} />}

@@ -7,6 +7,7 @@ import { asApiError } from "../store.ts";
 import type { ThreadModel } from "../thread.ts";
 import type { ArtefactView, Fields, Json } from "../types.ts";
 import { KindIcon } from "../ui/icon.tsx";
+import { Boundary } from "../ui/boundary.tsx";
 import { Empty, Failure, Loading } from "../ui/states.tsx";
 import { Value } from "../ui/value.tsx";
 import { artefactOf, PANELS, WITHOUT_VERSIONS } from "./index.ts";
@@ -72,11 +73,11 @@ export function Pane({ thread }: { thread: ThreadModel }) {
         <KindIcon of={artefact?.kind ?? workflow} size={24} />
         <h2>{artefact ? words(artefact.kind) : "State"}</h2>
       </header>
-      <div class="pane-body">
+      <div class="pane-body"><Boundary key={thread.id}>
         {props && Own ? <Own {...props} />
           : props && !WITHOUT_VERSIONS.has(props.kind) ? <ArtefactPane key={props.id} {...props} />
           : <StateView values={values} />}
-      </div>
+      </Boundary></div>
     </section>
   );
 }

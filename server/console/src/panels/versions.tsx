@@ -4,7 +4,7 @@ import { api, type ApiError } from "../api.ts";
 import { wordDiff } from "../diff.ts";
 import { count, words } from "../format.ts";
 import { location, setQuery } from "../router.ts";
-import { asApiError, attempt, notify } from "../store.ts";
+import { asApiError, attempt, mayWrite, notify } from "../store.ts";
 import type { ArtefactView, Json, Version, VersionDiff } from "../types.ts";
 import { Ago, Empty, Failure, Loading } from "../ui/states.tsx";
 import { Value } from "../ui/value.tsx";
@@ -58,7 +58,7 @@ export function DiffView({ kind, id, stream, from, to }: { kind: string; id: str
 function Actions({ props, stream, version, active, newest }: { props: PanelProps; stream: string; version: Version; active: boolean; newest: boolean }) {
   const [busy, setBusy] = useState(false);
   const actions = versionActions(props.kind, props.id, stream, version.id, { active, newest });
-  if (actions.length === 0) return null;
+  if (actions.length === 0 || !mayWrite.value) return null;
   return (
     <div class="actions">
       {actions.map((action) => (

@@ -3,14 +3,14 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { api, get, path, post, request, type ApiError } from "../api.ts";
 import { count, seconds } from "../format.ts";
 import { setQuery } from "../router.ts";
-import { asApiError, attempt, notify } from "../store.ts";
+import { asApiError, attempt, mayWrite, notify } from "../store.ts";
 import "../styles/video.css";
 import { Icon } from "../ui/icon.tsx";
 import { Empty, Failure, Loading } from "../ui/states.tsx";
 import { moved } from "./order.ts";
 import type { PanelEntry, PanelProps } from "./panel.ts";
 
-interface Scene { id: string; position: number; name: string; versionId: string; durationSeconds: number; summary: string; updatedAt: string; locked: boolean }
+interface Scene { id: string; position: number | null; name: string; versionId: string; durationSeconds: number; summary: string; updatedAt: string; locked: boolean }
 interface Project { id: string; name: string; scenes: Scene[] }
 
 /** A scene's own page, drawn small; it plays while it is looked at or pointed to. */
@@ -39,27 +39,29 @@ function SceneCard({ props, scene, last, playing, onPlay, onMove }: {
     if (await attempt(change.then(() => true))) notify(scene.locked ? `${scene.name} can be changed again` : `${scene.name} stays as it is`);
     props.changed();
   };
+  const fixed = props.busy || !mayWrite.value;
+  const position = scene.position ?? 1;
   const at = playing ? "" : `&at=${(scene.durationSeconds / 2).toFixed(2)}`;
   return (
-    <li class="scene" draggable={!props.busy}
+    <li class="scene" draggable={fixed ? undefined : true}
       onDragStart={(event) => event.dataTransfer?.setData("text/plain", scene.id)}
       onKeyDown={(event) => {
-        if (!event.altKey || props.busy) return;
-        if (event.key === "ArrowLeft" && scene.position > 1) onMove(scene.position - 2);
-        if (event.key === "ArrowRight" && !last) onMove(scene.position);
+        if (!event.altKey || fixed) return;
+        if (event.key === "ArrowLeft" && position > 1) onMove(position - 2);
+        if (event.key === "ArrowRight" && !last) onMove(position);
       }}>
-      <Picture key={`${scene.versionId}${playing}`} title={`Scene ${scene.position}: ${scene.name}`} width={1280} src={path`/api/projects/${props.id}/scenes/${scene.id}/preview?version=${scene.versionId}` + at} />
+      <Picture key={`${scene.versionId}${playing}`} title={`Scene ${position}: ${scene.name}`} width={1280} src={path`/api/projects/${props.id}/scenes/${scene.id}/preview?version=${scene.versionId}` + at} />
       <div class="scene-line">
-        <span class="num muted">{scene.position}</span>
+        <span class="num muted">{position}</span>
         <strong>{scene.name}</strong>
         <span class="num muted">{seconds(scene.durationSeconds)}</span>
       </div>
       <div class="scene-line">
         <button type="button" class="icon-button" aria-pressed={playing} aria-label={playing ? `Stop ${scene.name}` : `Play ${scene.name}`} onClick={onPlay}><Icon name={playing ? "stop" : "play"} size={16} /></button>
-        <button type="button" class="icon-button" aria-label={`Move ${scene.name} earlier`} disabled={props.busy || scene.position === 1} onClick={() => onMove(scene.position - 2)}>‹</button>
-        <button type="button" class="icon-button" aria-label={`Move ${scene.name} later`} disabled={props.busy || last} onClick={() => onMove(scene.position)}>›</button>
+        <button type="button" class="icon-button" aria-label={`Move ${scene.name} earlier`} disabled={fixed || position === 1} onClick={() => onMove(position - 2)}>‹</button>
+        <button type="button" class="icon-button" aria-label={`Move ${scene.name} later`} disabled={fixed || last} onClick={() => onMove(position)}>›</button>
         <button type="button" class="tag link" onClick={() => setQuery({ tab: "versions", stream: scene.id })}>{scene.versionId}</button>
-        <button type="button" class="icon-button end" aria-pressed={scene.locked} aria-label={scene.locked ? `Unlock ${scene.name}` : `Lock ${scene.name}`} onClick={lock}><Icon name={scene.locked ? "lock" : "unlock"} size={16} /></button>
+        <button type="button" class="icon-button end" disabled={!mayWrite.value} aria-pressed={scene.locked} aria-label={scene.locked ? `Unlock ${scene.name}` : `Lock ${scene.name}`} onClick={lock}><Icon name={scene.locked ? "lock" : "unlock"} size={16} /></button>
       </div>
     </li>
   );
@@ -100,8 +102,10 @@ function VideoPanel(props: PanelProps) {
         <span class="tag">{count(project.scenes.length, "scene")}</span>
         <span class="tag num">{seconds(total)}</span>
         <button type="button" class="button small" aria-pressed={playing === "film"} disabled={ids.length === 0} onClick={() => play(playing === "film" ? null : "film")}><Icon name={playing === "film" ? "stop" : "play"} size={16} />{playing === "film" ? "Stop" : "Play all"}</button>
-        <button type="button" class="button small end" disabled={props.busy} onClick={() => undo("undo")}><Icon name="undo" size={16} />Undo</button>
-        <button type="button" class="button small" disabled={props.busy} onClick={() => undo("redo")}>Redo</button>
+        {mayWrite.value && <>
+          <button type="button" class="button small end" disabled={props.busy} onClick={() => undo("undo")}><Icon name="undo" size={16} />Undo</button>
+          <button type="button" class="button small" disabled={props.busy} onClick={() => undo("redo")}>Redo</button>
+        </>}
         <a class="button small" download={`${project.id}.json`} href={path`/api/projects/${props.id}/export`}><Icon name="down" size={16} />JSON</a>
       </div>
       {playing === "film" && <Picture key={props.revision} title="The whole video" width={1280} src={path`/api/projects/${props.id}/preview`} />}

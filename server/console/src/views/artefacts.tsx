@@ -1,9 +1,9 @@
 // Everything that was made, by kind: open, export, delete.
 import { useEffect, useState } from "preact/hooks";
 import { api, path, type ApiError } from "../api.ts";
-import { LISTED_KINDS } from "../panels/index.ts";
+import { LISTED_KINDS, threadsOf } from "../panels/index.ts";
 import { location, setQuery } from "../router.ts";
-import { asApiError, attempt, notify } from "../store.ts";
+import { asApiError, attempt, mayWrite, notify } from "../store.ts";
 import type { ArtefactRef, RecentThread } from "../types.ts";
 import { Confirm } from "../ui/dialog.tsx";
 import { Icon, KindIcon } from "../ui/icon.tsx";
@@ -13,14 +13,13 @@ const MOST_TITLES = 100;
 
 /** Titles by thread and by artefact, of what was changed lately. */
 async function readTitles(): Promise<Map<string, RecentThread>> {
-  const reply = await api.recent("", MOST_TITLES).catch(() => []);
-  const threads = Array.isArray(reply) ? reply : reply.threads;
+  const threads = await api.recent("", MOST_TITLES).catch(() => []);
   return new Map(threads.flatMap((one) => [[one.thread, one], [one.artefact?.id ?? one.thread, one]] as [string, RecentThread][]));
 }
 
 function ArtefactRow({ artefact, thread, onDeleted }: { artefact: ArtefactRef; thread: RecentThread | undefined; onDeleted: () => void }) {
   const [asking, ask] = useState(false);
-  const name = artefact.title || thread?.title || artefact.id;
+  const name = thread?.title || artefact.id;
   const remove = async () => {
     if (await attempt(api.deleteArtefact(artefact.kind, artefact.id))) { notify(`“${name}” is deleted.`); onDeleted(); }
   };
@@ -35,15 +34,39 @@ function ArtefactRow({ artefact, thread, onDeleted }: { artefact: ArtefactRef; t
         </p>
       </div>
       <a class="icon-button" href={path`/api/threads/${artefact.id}/export`} download aria-label={`Export ${name}`}><Icon name="down" size={18} /></a>
-      <button type="button" class="icon-button" aria-label={`Delete ${name}`} onClick={() => ask(true)}><Icon name="trash" size={18} /></button>
+      {mayWrite.value && <button type="button" class="icon-button" aria-label={`Delete ${name}`} onClick={() => ask(true)}><Icon name="trash" size={18} /></button>}
       {asking && <Confirm title={`Delete this ${artefact.kind}?`} action="Delete" onConfirm={() => void remove()} onClose={() => ask(false)}
         lost={`“${name}” is deleted with all its versions, files, plans and its conversation. This cannot be undone. Export it first if you may need it.`} />}
     </li>
   );
 }
 
-export function Artefacts() {
-  const kind = location.value.query.get("kind") ?? LISTED_KINDS[0]?.[0] ?? "ad";
+/** Threads of a workflow that keeps nothing but its conversations. */
+function ThreadList({ workflow }: { workflow: string }) {
+  const [threads, setThreads] = useState<RecentThread[] | null>(null);
+  const [error, setError] = useState<ApiError | null>(null);
+  useEffect(() => void api.recent(workflow, MOST_TITLES).then(setThreads, (failure) => setError(asApiError(failure))), [workflow]);
+  if (error) return <Failure error={error} />;
+  if (!threads) return <Loading label="Reading the list" />;
+  const own = threads.filter((one) => one.workflow === workflow);
+  if (own.length === 0) return <Empty icon="chart" title="No question was asked yet"><a href="/">Ask one on Home</a></Empty>;
+  return (
+    <ul class="rows">
+      {own.map((one) => (
+        <li class="row" key={one.thread}>
+          <KindIcon of={workflow} size={28} />
+          <div class="row-main">
+            <a class="row-title" data-row href={`/c/${encodeURIComponent(one.thread)}`}>{one.title || one.thread}</a>
+            <p class="meta"><Ago of={one.updatedAt} /></p>
+          </div>
+          <a class="icon-button" href={path`/api/threads/${one.thread}/export`} download aria-label={`Export ${one.title}`}><Icon name="down" size={18} /></a>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function ArtefactList({ kind }: { kind: string }) {
   const [list, setList] = useState<ArtefactRef[] | null>(null);
   const [next, setNext] = useState<string | null>(null);
   const [error, setError] = useState<ApiError | null>(null);
@@ -58,8 +81,22 @@ export function Artefacts() {
     }
   };
   const [titles, setTitles] = useState(new Map<string, RecentThread>());
-  useEffect(() => { setList(null); void read(); }, [kind]);
+  useEffect(() => void read(), [kind]);
   useEffect(() => void readTitles().then(setTitles), []);
+  return (
+    <>
+      {error && <Failure error={error} onRetry={() => void read()} />}
+      {list === null ? !error && <Loading label="Reading the list" />
+        : list.length === 0 ? <Empty icon="layers" title="Nothing of this kind yet"><a href="/">Start something on Home</a></Empty>
+        : <ul class="rows">{list.map((one) => <ArtefactRow key={one.id} artefact={one} thread={titles.get(one.id)} onDeleted={() => void read()} />)}</ul>}
+      {next && <button type="button" class="button" onClick={() => void read(next)}>Show more</button>}
+    </>
+  );
+}
+
+export function Artefacts() {
+  const kind = location.value.query.get("kind") ?? LISTED_KINDS[0]?.[0] ?? "ad";
+  const workflow = threadsOf(kind);
   return (
     <div class="page">
       <h1>Artefacts</h1>
@@ -68,11 +105,7 @@ export function Artefacts() {
           <button key={name} type="button" class="tab" aria-pressed={name === kind} onClick={() => setQuery({ kind: name }, true)}>{plural}</button>
         ))}
       </div>
-      {error && <Failure error={error} onRetry={() => void read()} />}
-      {list === null ? !error && <Loading label="Reading the list" />
-        : list.length === 0 ? <Empty icon="layers" title="Nothing of this kind yet"><a href="/">Start something on Home</a></Empty>
-        : <ul class="rows">{list.map((one) => <ArtefactRow key={one.id} artefact={one} thread={titles.get(one.id)} onDeleted={() => void read()} />)}</ul>}
-      {next && <button type="button" class="button" onClick={() => void read(next)}>Show more</button>}
+      {workflow ? <ThreadList key={kind} workflow={workflow} /> : <ArtefactList key={kind} kind={kind} />}
     </div>
   );
 }

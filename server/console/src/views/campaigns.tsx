@@ -4,7 +4,7 @@ import { get, send, type ApiError } from "../api.ts";
 import { count, words } from "../format.ts";
 import { filterPairs, type Campaign } from "../panels/campaign_data.ts";
 import { location, navigate } from "../router.ts";
-import { asApiError, notify } from "../store.ts";
+import { asApiError, mayWrite, notify } from "../store.ts";
 import type { Fields } from "../types.ts";
 import "../styles/campaigns.css";
 import { CampaignCard } from "../ui/campaign_card.tsx";
@@ -85,7 +85,7 @@ export function Campaigns() {
         <h1>Campaigns</h1>
         <div class="actions">
           <button type="button" class="button" onClick={() => void exportAll()}><Icon name="down" size={16} />Export all</button>
-          <button type="button" class="button primary" onClick={() => open(true)}><Icon name="plus" size={16} />Import</button>
+          {mayWrite.value && <button type="button" class="button primary" onClick={() => open(true)}><Icon name="plus" size={16} />Import</button>}
         </div>
       </header>
       <Filters query={query} />

@@ -3,8 +3,11 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Item } from "../conversation.ts";
 import { sentence } from "../format.ts";
 import { headline, sentenceOf } from "../interrupts.ts";
+import { receiptPieces, versionLink } from "../mentions.ts";
+import { location } from "../router.ts";
+import { mayWrite } from "../store.ts";
 import type { ThreadModel } from "../thread.ts";
-import type { Interrupt } from "../types.ts";
+import type { Interrupt, TurnReceipt } from "../types.ts";
 import { Icon } from "../ui/icon.tsx";
 import { InterruptForm } from "../ui/interrupt_form.tsx";
 import { Markdown } from "../ui/markdown.tsx";
@@ -31,9 +34,21 @@ function Person({ item, thread }: { item: Extract<Item, { type: "person" }>; thr
   return (
     <div class="turn person">
       <div class="bubble">{item.text}</div>
-      <button type="button" class="icon-button reveal" aria-label="Edit and send again" disabled={thread.busy.value}
-        onClick={() => { setText(item.text); edit(true); }}><Icon name="edit" size={16} /></button>
+      {mayWrite.value && (
+        <button type="button" class="icon-button reveal" aria-label="Edit and send again" disabled={thread.busy.value}
+          onClick={() => { setText(item.text); edit(true); }}><Icon name="edit" size={16} /></button>
+      )}
     </div>
+  );
+}
+
+/** The effects of a turn, as the server counted them; no words of a model. */
+function ReceiptLine({ receipt }: { receipt: TurnReceipt }) {
+  const { path } = location.peek();
+  return (
+    <p class={receipt.problems.length > 0 ? "turn receipt bad" : "turn receipt"}>
+      {receiptPieces(receipt).map((one, i) => (one.stream ? <a key={i} href={versionLink(path, one.stream, one.version)}>{one.text}</a> : one.text))}
+    </p>
   );
 }
 
@@ -50,6 +65,7 @@ interface TurnProps {
 function Turn({ item, thread, newest, streams, named }: TurnProps) {
   if (item.type === "person") return <Person item={item} thread={thread} />;
   if (item.type === "model") return <div class="turn model"><Markdown text={item.text} streaming={item.streaming} streams={named} /></div>;
+  if (item.type === "receipt") return <ReceiptLine receipt={item.receipt} />;
   const [only] = item.steps;
   return (
     <div class="turn steps">

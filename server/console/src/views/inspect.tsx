@@ -4,7 +4,7 @@ import { api, get, path, post, type ApiError } from "../api.ts";
 import { ago, count, fullTime, line, usd } from "../format.ts";
 import { changesOf, checkpointOf, curl, modelCalls, type Graph } from "../inspect.ts";
 import { location, setQuery } from "../router.ts";
-import { asApiError, notify } from "../store.ts";
+import { asApiError, mayWrite, notify } from "../store.ts";
 import { openStream, type StreamEvent } from "../stream.ts";
 import type { Fields, Json, Run, Thread, ThreadState } from "../types.ts";
 import "../styles/inspect.css";
@@ -142,7 +142,7 @@ export function Inspect({ thread }: { thread: string }) {
               <div class="strip" role="group" aria-label="What to show">
                 {TABS.map(([name, title]) => <button key={name} type="button" class="tab" aria-pressed={tab === name} onClick={() => setQuery({ tab: name })}>{title}</button>)}
               </div>
-              <button type="button" class="button small end" disabled={record.status === "busy"} onClick={() => fork(true)}>Go on from here</button>
+              {mayWrite.value && <button type="button" class="button small end" disabled={record.status === "busy"} onClick={() => fork(true)}>Go on from here</button>}
             </header>
             {tab === "changes" && <Changes state={state} parent={parent} />}
             {tab === "state" && <Value value={state.values as Json} />}

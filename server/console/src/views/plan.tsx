@@ -1,16 +1,17 @@
 // A plan as a live checklist: its steps may be edited, skipped, inserted, retried, and the whole paused or cancelled.
 import { useEffect, useState } from "preact/hooks";
-import { api, get } from "../api.ts";
+import { api, get, type ApiError } from "../api.ts";
 import { CONTROL, isDone, type Step } from "../conversation.ts";
 import { count, seconds, words } from "../format.ts";
 import { schemaOf } from "../interrupts.ts";
-import { attempt, notify, readQuestions } from "../store.ts";
+import { asApiError, attempt, mayWrite, notify, readQuestions } from "../store.ts";
 import type { ThreadModel } from "../thread.ts";
 import type { Execution, Fields, Json, PlanStep, Schema } from "../types.ts";
 import { Dialog } from "../ui/dialog.tsx";
 import { Icon } from "../ui/icon.tsx";
 import { IconButton } from "../ui/icon_button.tsx";
 import { SchemaForm } from "../ui/schema_form.tsx";
+import { Failure } from "../ui/states.tsx";
 import { StepLine } from "./steps.tsx";
 
 interface ToolInfo {
@@ -28,21 +29,32 @@ function readTools(): Promise<ToolInfo[]> {
   return tools;
 }
 
+/** A change that is sent from a dialog: it closes once the server has taken it, and shows why it has not. */
+function useChange(onClose: () => void, onDone: () => void): [ApiError | null, (call: Promise<unknown>) => Promise<void>, boolean] {
+  const [error, setError] = useState<ApiError | null>(null);
+  const [busy, setBusy] = useState(false);
+  const change = async (call: Promise<unknown>) => {
+    setBusy(true);
+    setError(null);
+    await call.then(() => { onDone(); onClose(); }, (failure) => setError(asApiError(failure)));
+    setBusy(false);
+  };
+  return [error, change, busy];
+}
+
 function EditStep({ plan, step, onClose, onDone }: { plan: string; step: PlanStep; onClose: () => void; onDone: () => void }) {
   const [schema, setSchema] = useState<Schema | null>(null);
-  const [busy, setBusy] = useState(false);
+  const [error, change, busy] = useChange(onClose, onDone);
   useEffect(() => {
     void readTools().then((all) => setSchema(all.find((one) => one.name === step.toolName)?.inputSchema ?? schemaOf(step.params as Json)));
   }, [step.id]);
   return (
     <Dialog title={step.displayName} onClose={onClose}>
       {schema && (
-        <SchemaForm schema={schema} value={step.params} submit="Change the step" busy={busy} onCancel={onClose} onSubmit={async (params) => {
-          setBusy(true);
-          if (await attempt(api.editStep(plan, step.id, params))) { onDone(); onClose(); }
-          setBusy(false);
-        }} />
+        <SchemaForm schema={schema} value={step.params} submit="Change the step" busy={busy} onCancel={onClose}
+          onSubmit={(params) => void change(api.editStep(plan, step.id, params))} />
       )}
+      {error && <Failure error={error} />}
     </Dialog>
   );
 }
@@ -51,7 +63,7 @@ function InsertStep({ execution, onClose, onDone }: { execution: Execution; onCl
   const [all, setAll] = useState<ToolInfo[]>([]);
   const [name, choose] = useState("");
   const [after, setAfter] = useState("");
-  const [busy, setBusy] = useState(false);
+  const [error, change, busy] = useChange(onClose, onDone);
   const used = new Set(execution.plan.steps.map((one) => one.toolName));
   useEffect(() => {
     void readTools().then((list) => {
@@ -79,13 +91,12 @@ function InsertStep({ execution, onClose, onDone }: { execution: Execution; onCl
         </select>
       </div>
       {tool && (
-        <SchemaForm key={name} schema={tool.inputSchema} submit="Insert" busy={busy} onCancel={onClose} onSubmit={async (params) => {
-          setBusy(true);
+        <SchemaForm key={name} schema={tool.inputSchema} submit="Insert" busy={busy} onCancel={onClose} onSubmit={(params) => {
           const step: Fields = { toolName: name, params, ...(after ? { dependencies: [after] } : {}) };
-          if (await attempt(api.insertStep(execution.id, step))) { onDone(); onClose(); }
-          setBusy(false);
+          void change(api.insertStep(execution.id, step));
         }} />
       )}
+      {error && <Failure error={error} />}
     </Dialog>
   );
 }
@@ -163,7 +174,7 @@ export function PlanCard({ plan, steps, thread, newest, streams }: {
         <strong>{TITLES[status] ?? "Plan"}</strong>
         <span class="muted num">{done} of {count(shown.length, "step")}{failed > 0 && <span class="late"> · {failed} failed</span>}</span>
         <span class="muted">{timeLeft(execution)}</span>
-        <span class="plan-buttons">
+        {mayWrite.value && <span class="plan-buttons">
           {open && execution && <IconButton icon="plus" size={18} label="Insert a step" onClick={() => insert(true)} />}
           {status === "running" && execution && (
             <button type="button" class="button small" disabled={busy} onClick={() => change("pause")}><Icon name="pause" size={16} />Pause</button>
@@ -175,7 +186,7 @@ export function PlanCard({ plan, steps, thread, newest, streams }: {
           {undoable && (
             <button type="button" class="button small quiet" disabled={busy} onClick={() => void undo()}><Icon name="undo" size={16} />Undo</button>
           )}
-        </span>
+        </span>}
       </header>
       {open && <progress aria-label="Steps done" max={shown.length} value={done} />}
       <ol class="plan-steps" hidden={visible.length === 0}>
@@ -185,14 +196,14 @@ export function PlanCard({ plan, steps, thread, newest, streams }: {
           return (
             <li key={one.id}>
               <StepLine step={one} thread={thread.id} streams={streams}>
-                <span class={open ? "step-buttons" : "step-buttons on-hover"}>
+                {mayWrite.value && <span class={open ? "step-buttons" : "step-buttons on-hover"}>
                   {known?.canEdit && <IconButton icon="edit" label={`Edit “${one.name}”`} onClick={() => edit(known)} />}
                   {known && one.status === "pending" && open
                     && <IconButton icon="skip" label={`Skip “${one.name}”`} disabled={busy} onClick={() => changeStep(one, "skip")} />}
                   {retry && <IconButton icon="retry" label={`Retry “${one.name}”`} disabled={busy} onClick={() => changeStep(one, "retry")} />}
                   {undoable && one.status === "completed"
                     && <IconButton icon="undo" label={`Undo “${one.name}”`} disabled={busy} onClick={() => void undo([one.id])} />}
-                </span>
+                </span>}
               </StepLine>
             </li>
           );

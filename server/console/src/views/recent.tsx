@@ -16,7 +16,7 @@ export function Recent() {
   const asking = new Set(questions.value.map((question) => question.thread));
   const read = (text: string, current: () => boolean) =>
     api.recent(text).then(
-      (reply) => { if (current()) { setThreads(Array.isArray(reply) ? reply : reply.threads); setError(null); } },
+      (reply) => { if (current()) { setThreads(reply); setError(null); } },
       (failure) => { if (current()) setError(asApiError(failure)); },
     );
   useEffect(() => {

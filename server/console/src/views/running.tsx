@@ -2,7 +2,7 @@
 import { signal } from "@preact/signals";
 import { api } from "../api.ts";
 import { ago, usd } from "../format.ts";
-import { attempt, asApiError, workflowTitle } from "../store.ts";
+import { attempt, asApiError, mayWrite, workflowTitle } from "../store.ts";
 import type { ApiError } from "../api.ts";
 import type { RunningRun } from "../types.ts";
 import { Icon, KindIcon } from "../ui/icon.tsx";
@@ -15,8 +15,7 @@ const POLL_MS = 2_500;
 
 async function read(): Promise<void> {
   try {
-    const reply = (await api.running()) as RunningRun[] | { running: RunningRun[] };
-    runningRuns.value = Array.isArray(reply) ? reply : reply.running;
+    runningRuns.value = await api.running();
     failure.value = null;
   } catch (error) {
     failure.value = asApiError(error);
@@ -51,9 +50,11 @@ function RunRow({ run }: { run: RunningRun }) {
         </p>
         <progress aria-label={`Progress of ${title}`} max={progress?.total} value={progress?.done} />
       </div>
-      <button type="button" class="button small" disabled={stopping.value.has(run.run)} onClick={() => void stop(run)}>
-        <Icon name="stop" size={16} />Stop
-      </button>
+      {mayWrite.value && (
+        <button type="button" class="button small" disabled={stopping.value.has(run.run)} onClick={() => void stop(run)}>
+          <Icon name="stop" size={16} />Stop
+        </button>
+      )}
     </li>
   );
 }

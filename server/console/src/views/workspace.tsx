@@ -34,7 +34,7 @@ function Composer({ thread }: { thread: ThreadModel }) {
     <form class="composer" onSubmit={(event) => { event.preventDefault(); void send(); }}>
       <label class="sr-only" for="composer">Message</label>
       <textarea id="composer" ref={box} data-message rows={1} value={text}
-        placeholder={inWords ? "Answer in words, or use the form above" : waits ? "A message takes the place of what waits" : busy ? "You can write the next request" : "What should change?"}
+        placeholder={inWords ? "Answer in words, or use the form above" : waits ? "A message takes the place of what waits" : busy ? "You can write the next request" : thread.workflow.value === "campaign_search" ? "Ask another question" : "What should change?"}
         onInput={(event) => setText(event.currentTarget.value)}
         onKeyDown={(event) => {
           if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;

@@ -1,0 +1,289 @@
+// Journeys through the page: from an empty state to a result, with questions, plans, versions, forks and lost connections.
+import assert from "node:assert/strict";
+import { guarded, offline, open, scripted, settle, test, until } from "./harness.mjs";
+import { TcpProxy } from "./proxy.mjs";
+
+export const EXAMPLES = {
+  ad_creation: "20 seconds for Harbour Bikes, e-bikes by the hour in Porto. First hour free until 30 June.",
+  fact_narration: "My student is 10. Plants make their own food. Leaves take in carbon dioxide through tiny holes called stomata. Roots take up water from the soil.",
+  page_builder: "make a landing page for Miel, a bakery in Lyon",
+  scene_edit: "make a video about a bakery",
+  campaign_search: "what is the most common channel",
+};
+
+async function start(tab, workflow, text) {
+  await tab.getByLabel("Workflow").selectOption(workflow);
+  await tab.getByLabel("What should be made?").fill(text);
+  await tab.getByRole("button", { name: "Start", exact: true }).click();
+  await tab.waitForURL(/\/c\//);
+}
+
+async function say(tab, text) {
+  await tab.getByLabel("Message", { exact: true }).fill(text);
+  await tab.keyboard.press("Enter");
+}
+
+const answered = (tab, text) => tab.locator(".turn.model", { hasText: text }).last().waitFor();
+const changed = (tab, text) => tab.locator(".turn.receipt", { hasText: text }).last().waitFor();
+const threadOf = (tab) => new URL(tab.url()).pathname.split("/").at(-1);
+
+test("an ad is made from Home, changed, and a version of it is compared and restored", async () => {
+  const tab = await open(offline, "/");
+  await start(tab, "ad_creation", EXAMPLES.ad_creation);
+  await answered(tab, "Ready to review: voices v1");
+  await changed(tab, "Changed:");
+  await say(tab, "make the music more upbeat");
+  await tab.locator(".turn.receipt").getByRole("link", { name: "v2" }).click();
+  await tab.getByRole("button", { name: "What changed" }).click();
+  await tab.locator("ins", { hasText: "more upbeat" }).waitFor();
+  await tab.getByRole("button", { name: "Activate" }).click();
+  await tab.getByText("v2 is active").waitFor();
+  await tab.locator(".chip", { hasText: "v1" }).click();
+  await tab.getByRole("button", { name: "Restore" }).click();
+  await tab.getByText("v1 is restored as a new version").waitFor();
+  await tab.locator(".chip", { hasText: "v3" }).waitFor();
+  await tab.reload();
+  await tab.locator(".turn.person").nth(1).waitFor();
+});
+
+test("a lesson's facts are chosen on Home, its words come in, and the choice is recorded", async () => {
+  const tab = await open(offline, "/");
+  await start(tab, "fact_narration", EXAMPLES.fact_narration);
+  await tab.getByRole("region", { name: "Question" }).waitFor();
+  const thread = threadOf(tab);
+  await tab.getByRole("link", { name: /^Home/ }).click();
+  const question = tab.locator(".question", { hasText: "3 facts about Plants" }).first();
+  await question.waitFor();
+  const fold = question.getByRole("button", { name: "Answer" });
+  if (await fold.isVisible()) await fold.click();
+  await question.getByLabel(/Stomata/).uncheck();
+  const [request] = await Promise.all([
+    tab.waitForResponse((reply) => reply.url().endsWith("/answer")),
+    question.getByRole("button", { name: "Use 2 facts" }).click(),
+  ]);
+  const { run } = await request.json();
+  const words = await (await fetch(`${offline.url}/threads/${thread}/runs/${run}/stream`, { headers: { "Last-Event-ID": "-1" } })).text();
+  assert.match(words, /event: messages/);
+  assert.match(words, /event: custom/);
+  await tab.getByText("Answered lately").click();
+  await tab.getByText("chose 2").first().waitFor();
+  await tab.goto(`${offline.url}/c/${thread}`);
+  await tab.locator(".segment").first().waitFor();
+  await changed(tab, "Changed:");
+});
+
+test("a page is made, and an element of it is marked and changed", async () => {
+  const tab = await open(offline, "/");
+  await start(tab, "page_builder", EXAMPLES.page_builder);
+  await changed(tab, "Changed:");
+  await tab.getByLabel("Select an element").selectOption("heading-1");
+  await tab.getByLabel("Text of heading-1").fill("Bread at four");
+  await tab.getByRole("button", { name: "Save the text" }).click();
+  await tab.getByText(/Saved as v\d/).waitFor();
+  await tab.frameLocator("iframe").getByRole("heading", { name: "Bread at four" }).waitFor();
+});
+
+test("a request is edited and sent again from the point before it, which leaves the later turn behind", async () => {
+  const tab = await open(offline, "/");
+  await start(tab, "ad_creation", EXAMPLES.ad_creation);
+  await changed(tab, "Changed:");
+  await say(tab, "make the music more upbeat");
+  await changed(tab, "music v2");
+  await tab.locator(".turn.person").first().hover();
+  await tab.getByRole("button", { name: "Edit and send again" }).first().click();
+  await tab.getByLabel("Your request").fill("30 seconds for Miel, a bakery in Lyon");
+  await tab.getByRole("button", { name: "Send again" }).click();
+  await tab.locator(".turn.person", { hasText: "Miel" }).waitFor();
+  await changed(tab, "voices v2");
+  assert.equal(await tab.locator(".turn.person").count(), 1);
+});
+
+test("a plan is shown first, edited and approved in part, and one step is undone", async () => {
+  const tab = await open(offline, "/");
+  await start(tab, "scene_edit", EXAMPLES.scene_edit);
+  await answered(tab, "is new");
+  await tab.getByLabel("Show me the plan first").check();
+  await say(tab, "make all scenes faster");
+  const question = tab.getByRole("region", { name: "Question" });
+  await question.waitFor();
+  assert.match(await tab.title(), /^\(\d+\) /);
+  await question.getByRole("button", { name: "Edit" }).first().click();
+  await question.getByLabel(/Prompt/).fill("slower");
+  await question.getByRole("button", { name: "Keep this edit" }).click();
+  await question.getByRole("checkbox").nth(2).uncheck();
+  await question.getByRole("button", { name: "Approve 3 steps" }).click();
+  await answered(tab, "skipped");
+  const plan = tab.getByRole("group", { name: "Plan of 4 steps" }).last();
+  await plan.getByText("Editing scene 2").hover();
+  await plan.getByRole("button", { name: /Undo “Editing scene 2/ }).click();
+  await tab.getByText("The step is undone.").waitFor();
+});
+
+test("a question about campaigns shows figures and proof, and is found again", async () => {
+  const tab = await open(offline, "/");
+  await start(tab, "campaign_search", EXAMPLES.campaign_search);
+  await tab.locator(".bars").waitFor();
+  await tab.getByPlaceholder("Ask another question").waitFor();
+  const thread = threadOf(tab);
+  await tab.getByRole("link", { name: "Artefacts" }).click();
+  await tab.getByRole("button", { name: "Campaign questions" }).click();
+  await tab.locator(`a.row-title[href="/c/${thread}"]`).waitFor();
+  await tab.getByRole("link", { name: "Campaigns", exact: true }).click();
+  await tab.getByLabel("Channel").fill("email");
+  await tab.getByRole("button", { name: "Show", exact: true }).click();
+  await tab.waitForURL(/channel=email/);
+  await tab.locator(".campaigns > li").first().waitFor();
+});
+
+test("campaigns are imported from a file, and what was refused is listed", async () => {
+  const tab = await open(offline, "/campaigns");
+  await tab.getByRole("button", { name: "Import" }).click();
+  const content = "company,channel,campaign_text,spend\nMiel,email,Bread at four,100\n,email,Nobody's,1\n";
+  await tab.getByLabel("File").setInputFiles({ name: "ads.csv", mimeType: "text/csv", buffer: Buffer.from(content) });
+  await tab.getByRole("dialog").getByRole("button", { name: "Import", exact: true }).click();
+  await tab.getByText(/campaigns? imported/).waitFor();
+  await tab.getByRole("dialog").getByRole("button", { name: "Close" }).last().click();
+  await tab.getByRole("dialog").waitFor({ state: "detached" });
+});
+
+test("a step is edited and another skipped while the plan runs", async () => {
+  const scene = (i) => ({ name: `Scene ${i}`, durationInFrames: 60, background: { color: "#111111" }, elements: [{ id: "title", kind: "text", text: String(i), animations: [{ kind: "fade" }] }], palette: ["#111111", "#ffffff"] });
+  await scripted.send("POST", "/api/projects", { id: "live", scenes: [1, 2, 3, 4, 5, 6, 7, 8].map(scene) });
+  scripted.model.held = "change";
+  const { conversationId } = await scripted.send("GET", "/api/artefacts/video/live");
+  const tab = await open(scripted, `/c/${conversationId ?? "live"}`);
+  await say(tab, "edit 8 scenes");
+  const plan = tab.getByRole("group", { name: "Plan of 8 steps" });
+  await plan.getByRole("button", { name: /^Edit “.*scene 8/ }).click();
+  await tab.getByRole("dialog").getByLabel(/Prompt/).fill("another wish");
+  await tab.getByRole("button", { name: "Change the step" }).click();
+  await tab.getByRole("dialog").waitFor({ state: "detached" });
+  await plan.getByRole("button", { name: /^Skip “.*scene 7/ }).click();
+  await plan.locator(".step.skipped").waitFor();
+  scripted.model.held = "";
+  await tab.getByText("Done.", { exact: true }).waitFor();
+  await plan.getByText("7 of 8 steps").or(plan.getByText("8 of 8 steps")).waitFor();
+  assert.equal(await plan.locator(".step.skipped").count(), 1);
+});
+
+test("a question is answered after the server has restarted, and the page returns by itself", async () => {
+  const tab = await open(offline, "/");
+  await start(tab, "page_builder", "delete the features section");
+  await tab.getByRole("region", { name: "Question" }).waitFor();
+  await offline.stop();
+  await tab.locator(".banner").waitFor();
+  await offline.start();
+  await tab.locator(".banner").waitFor({ state: "detached" });
+  await tab.getByRole("region", { name: "Question" }).getByRole("button", { name: "Approve" }).click();
+  await changed(tab, "Changed:");
+});
+
+test("words that come while the connection is gone are on the screen once it is back", async () => {
+  await scripted.ensure();
+  const proxy = await new TcpProxy(scripted.port).start();
+  const tab = await open({ url: proxy.url }, "/");
+  scripted.model.pieces = Array.from({ length: 60 }, (_, i) => `word${i} `);
+  scripted.model.paceMs = 50;
+  await start(tab, "page_builder", "say many words");
+  await tab.getByText("word5").waitFor();
+  proxy.cut();
+  await tab.locator(".banner").waitFor();
+  await proxy.restore();
+  await tab.getByText("word59").waitFor();
+  const shown = await tab.locator(".turn.model").first().innerText();
+  assert.deepEqual(shown.match(/word\d+/g), Array.from({ length: 60 }, (_, i) => `word${i}`));
+  scripted.model.pieces = ["Done", "."];
+  scripted.model.paceMs = 0;
+  await proxy.stop();
+});
+
+test("a tab that slept sees what happened meanwhile", async () => {
+  await offline.ensure();
+  const proxy = await new TcpProxy(offline.port).start();
+  const tab = await open({ url: proxy.url }, "/");
+  await start(tab, "ad_creation", EXAMPLES.ad_creation);
+  await answered(tab, "Ready to review");
+  const thread = threadOf(tab);
+  await tab.clock.install();
+  proxy.stall();
+  const body = { assistant_id: "ad_creation", input: { messages: [{ role: "user", content: "make the music more upbeat" }] } };
+  await offline.send("POST", `/threads/${thread}/runs/wait`, body);
+  assert.equal(await tab.locator(".turn.person").count(), 1);
+  proxy.cut();
+  await proxy.restore();
+  await tab.clock.fastForward("02:00:00");
+  await tab.locator(".turn.person", { hasText: "more upbeat" }).waitFor();
+  await proxy.stop();
+});
+
+test("a graph of one's own asks by its schema, and its state is shown", async () => {
+  const { thread_id: thread } = await offline.send("POST", "/threads", { metadata: { graph_id: "ordering" } });
+  await offline.send("POST", `/threads/${thread}/runs/wait`, { assistant_id: "ordering", input: { item: "loaves" } });
+  const tab = await open(offline, "/");
+  const question = tab.locator(".question", { hasText: "How many loaves?" });
+  await question.getByText("They are ordered at once").waitFor();
+  const fold = question.getByRole("button", { name: "Answer", exact: true });
+  if (await fold.isVisible()) await fold.click();
+  await question.getByLabel("Count").selectOption("2");
+  await question.getByRole("button", { name: "Answer", exact: true }).click();
+  await question.waitFor({ state: "detached" });
+  await until(async () => (await offline.send("GET", `/threads/${thread}/state`)).values.count === 2, "the answer is in the state");
+  await tab.goto(`${offline.url}/c/${thread}`);
+  await tab.getByRole("region", { name: "What is made" }).getByText("loaves").waitFor();
+});
+
+test("the inspector forks a thread at a checkpoint with another state", async () => {
+  const { thread_id: thread } = await offline.send("POST", "/threads", { metadata: { graph_id: "ordering" } });
+  await offline.send("POST", `/threads/${thread}/runs/wait`, { assistant_id: "ordering", input: { item: "rolls" } });
+  const tab = await open(offline, `/inspect/${thread}`);
+  await tab.getByRole("button", { name: "Go on from here" }).click();
+  const dialog = tab.getByRole("dialog");
+  await dialog.getByLabel("Its value as JSON").fill('"buns"');
+  await dialog.getByRole("button", { name: "Change it and go on" }).click();
+  await tab.waitForURL(/\/c\//);
+  await tab.getByText("How many buns?").first().waitFor();
+});
+
+test("signing in leaves a cookie that no script reads, and signing out ends the session", async () => {
+  const key = guarded.createKey("alice", "write");
+  const tab = await open(guarded, "/");
+  await tab.getByLabel(/key/i).fill("wrong");
+  await tab.keyboard.press("Enter");
+  await tab.locator("[role=alert], .field-error").first().waitFor();
+  await tab.getByLabel(/key/i).fill(key);
+  await tab.keyboard.press("Enter");
+  await tab.getByRole("heading", { name: "Start something" }).waitFor();
+  const [cookie] = await tab.context().cookies();
+  assert.deepEqual([cookie.name, cookie.httpOnly, cookie.sameSite], ["callsheet_session", true, "Strict"]);
+  assert.equal(await tab.evaluate(() => document.cookie), "");
+  await start(tab, "campaign_search", EXAMPLES.campaign_search);
+  await tab.locator(".turn.model").first().waitFor();
+  await tab.getByRole("button", { name: /^Sign out/ }).click();
+  await tab.getByLabel(/key/i).waitFor();
+  assert.equal(await tab.evaluate(async () => (await fetch("/api/questions")).status), 401);
+});
+
+test("a key that may only read is offered nothing that writes", async () => {
+  const writer = { "X-Api-Key": guarded.createKey("bo", "write") };
+  const ids = {};
+  for (const [workflow, text] of Object.entries(EXAMPLES)) {
+    const { thread_id: thread } = await guarded.send("POST", "/threads", { metadata: { graph_id: workflow } }, writer);
+    const body = { assistant_id: workflow, input: { messages: [{ role: "user", content: text }] } };
+    await guarded.send("POST", `/threads/${thread}/runs/wait`, body, writer);
+    ids[workflow] = thread;
+  }
+  const tab = await open(guarded, "/");
+  await tab.getByLabel(/key/i).fill(guarded.createKey("bo", "read"));
+  await tab.keyboard.press("Enter");
+  await tab.getByRole("heading", { name: "Recent" }).waitFor();
+  const paths = ["/", "/artefacts", "/campaigns", ...Object.values(ids).map((id) => `/c/${id}`), `/inspect/${ids.ad_creation}`, `/c/${ids.ad_creation}?tab=versions`];
+  const writes = /^(activate|restore|lock|unlock|edit|delete|import|start|send|approve|answer|use|save|undo|redo|move|stop|pause|cancel|go on)\b/i;
+  for (const path of paths) {
+    await tab.goto(guarded.url + path);
+    await settle(tab);
+    const names = await tab.locator("main :is(button, input[type=range], textarea):not(:disabled)").evaluateAll((all) =>
+      all.map((one) => one.getAttribute("aria-label") ?? (one.textContent || one.closest("label")?.textContent || one.tagName)));
+    assert.deepEqual(names.filter((name) => writes.test(name.trim())), [], path);
+    assert.equal(await tab.locator("main :is(textarea, input[type=range]):not(:disabled)").count(), 0, path);
+  }
+});

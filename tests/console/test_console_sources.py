@@ -1,0 +1,110 @@
+"""The page's sources and files are small, and its types are those of the server's document."""
+
+import gzip
+import re
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, Final
+
+import pytest
+
+from callsheet.server.console.build import FOLDER, STATIC
+from tests.console.browser import built_page
+from tests.doubles.documented import loaded_app
+
+SOURCE_LINES: Final = 7_000
+FILE_LINES: Final = 400
+SIZES_KB: Final = {"app.js": 60, "app.css": 15}
+SHAPES: Final = {
+    "types.ts": {
+        "WorkflowInfo": "SessionWorkflow",
+        "Session": "ConsoleSession",
+        "ArtefactRef": "ArtefactRef",
+        "ArtefactTitle": "ArtefactTitle",
+        "Question": "QuestionView",
+        "QuestionPage": "QuestionList",
+        "RunningRun": "RunningRun",
+        "RecentThread": "RecentThread",
+        "TurnReceipt": "Receipt",
+        "ThreadState": "ThreadStateReply",
+        "Thread": "ThreadReply",
+        "Run": "RunReply",
+        "Receipt": "ToolExecution",
+        "PlanStep": "PlanStep",
+        "Execution": "ExecutionView",
+        "StreamHead": "ArtefactStream",
+        "ArtefactView": "ArtefactView",
+        "Version": "ArtefactVersion",
+        "VersionDiff": "VersionDiff",
+    },
+    "panels/ad.tsx": {"Ad": "AdView", "Voice": "VoiceView", "Track": "VoiceTrack"},
+    "panels/ad_mixer.tsx": {"Mixer": "Mixer"},
+    "panels/ad_timeline.tsx": {"Timeline": "Timeline"},
+    "panels/campaign_data.ts": {"Campaign": "Campaign", "Group": "AggregationGroup"},
+    "panels/lesson.tsx": {"Lesson": "SessionView", "Fact": "Fact", "Segment": "Segment"},
+    "panels/page.tsx": {"PageView": "PageView"},
+    "panels/page_elements.ts": {"PageElement": "Element"},
+    "panels/video.tsx": {"Project": "ProjectView", "Scene": "SceneView"},
+    "views/campaigns.tsx": {"CampaignPage": "CampaignPage"},
+    "views/campaign_import.tsx": {"Report": "ImportReport"},
+    "views/plan.tsx": {"ToolInfo": "ToolView"},
+    "views/settings.tsx": {"Tool": "ToolView", "Health": "Health", "Usage": "UsageReport"},
+}
+"""Interfaces of the page by file, and the schemas that they are the used part of."""
+CASES: Final = [(file, name, schema) for file, shapes in SHAPES.items() for name, schema in shapes.items()]
+_FIELD: Final = re.compile(r"(\w+)(\??): ((?:\{[^}]*\}|\([^)]*\)|<[^>]*>|[^;{}(<])+)(?:;|$)")
+_COMMENT: Final = re.compile(r"/\*.*?\*/", re.DOTALL)
+
+
+@cache
+def schemas() -> Mapping[str, Any]:
+    document: Mapping[str, Any] = loaded_app().openapi()["components"]["schemas"]
+    return document
+
+
+def fields_of(file: str, interface: str) -> dict[str, tuple[bool, str]]:
+    """Return the fields of an interface: whether each may be missing, and its type."""
+    text = _COMMENT.sub("", (FOLDER / "src" / file).read_text())
+    begin = re.search(rf"interface {interface}\b[^{{]*\{{", text)
+    assert begin, f"{file} has no interface {interface}"
+    depth, end = 1, begin.end()
+    while depth:
+        depth += {"{": 1, "}": -1}.get(text[end], 0)
+        end += 1
+    body = text[begin.end() : end - 1].strip()
+    return {name: (bool(mark), kind.strip()) for name, mark, kind in _FIELD.findall(body)}
+
+
+def allows_null(schema: Mapping[str, Any]) -> bool:
+    """Return True if null is a value of the schema."""
+    options = schema.get("anyOf", schema.get("oneOf", ()))
+    return schema.get("type") == "null" or any(one.get("type") == "null" for one in options)
+
+
+@pytest.mark.parametrize(("file", "interface", "schema"), CASES)
+def test_a_type_of_the_page_is_part_of_what_the_server_documents(
+    file: str, interface: str, schema: str
+) -> None:
+    documented = schemas()[schema]
+    fields = fields_of(file, interface)
+    assert fields, f"{interface} has no fields"
+    unknown = fields.keys() - documented["properties"].keys()
+    assert not unknown, f"{schema} has no such fields"
+    for name, (optional, kind) in fields.items():
+        may_be_null = allows_null(documented["properties"][name])
+        covered = optional or "null" in kind or kind in {"Json", "any", "unknown"}
+        assert covered or not may_be_null, f"{interface}.{name} may be null"
+
+
+def test_the_sources_of_the_page_are_few_and_short() -> None:
+    files = [file for file in (FOLDER / "src").rglob("*") if file.suffix in {".ts", ".tsx", ".css"}]
+    lengths = {file.name: len(file.read_text().splitlines()) for file in files}
+    assert sum(lengths.values()) <= SOURCE_LINES
+    assert max(lengths.values()) <= FILE_LINES
+
+
+@pytest.mark.slow
+def test_a_browser_loads_little() -> None:
+    for name, limit_kb in SIZES_KB.items():
+        content = (built_page() / STATIC / name).read_bytes()
+        assert len(gzip.compress(content)) <= limit_kb * 1000

@@ -93,6 +93,19 @@ async def test_the_session_says_who_is_signed_in_and_what_can_be_done(
     assert all(len(one["examples"]) == 2 and one["description"] for one in after["workflows"])
 
 
+async def test_people_sign_in_where_requests_are_limited(valkey_url: str, storage: Storage) -> None:
+    """Nobody is counted before they have signed in."""
+    async with served_app(valkey_url, auth=("keys",), requests_per_minute=2) as client:
+        for _ in range(3):
+            assert not (await session(client))["signedIn"]
+            assert (await client.get("/openapi.json")).status_code == 200
+            assert (await client.get("/docs")).status_code == 200
+            assert (await client.delete("/api/session", headers=OWN_PAGE)).status_code == 204
+        await sign_in(client, storage)
+        replies = [await client.get("/api/ads", headers=OWN_PAGE) for _ in range(3)]
+        assert [reply.status_code for reply in replies] == [200, 200, 429]
+
+
 async def test_without_authentication_everyone_is_the_local_owner(valkey_url: str) -> None:
     async with served_app(valkey_url) as client:
         body = await session(client)

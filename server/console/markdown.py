@@ -17,7 +17,7 @@ _ATTRIBUTES: Final = {"a": {"href", "title"}, "ol": {"start"}, "code": {"class"}
 
 
 def render(text: str) -> str:
-    """Return the text as HTML without scripts, styles and images; a table that would be too large stays text."""
+    """Return the text as HTML without scripts, styles and images; too large a table stays text."""
     parser = MarkdownIt("commonmark", {"html": False, "breaks": True}).enable(["table", "strikethrough"])
     parser.block.ruler.at("table", _bounded_table, {"alt": ["paragraph", "reference"]})
     return nh3.clean(

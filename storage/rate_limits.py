@@ -76,6 +76,11 @@ async def count_sign_in(storage: Storage, address: str, attempt: str, limit: int
     return await _count(storage, keys.sign_ins(address), attempt, limit)
 
 
+async def forget_sign_in(storage: Storage, address: str, attempt: str) -> None:
+    """Stop counting an attempt that succeeded. Twice is safe."""
+    await storage.redis.zrem(keys.sign_ins(address), attempt)
+
+
 async def _count(storage: Storage, window: str, name: str, limit: int) -> RequestCount:
     fits, counted, next_ms, all_ms = await _COUNT(storage.redis, [window], [limit, name, _WINDOW_MS])
     next_s, all_s = math.ceil(next_ms / 1000), math.ceil(all_ms / 1000)

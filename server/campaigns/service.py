@@ -27,7 +27,7 @@ from callsheet.state.approvals import consent
 from callsheet.state.campaigns.campaign import Campaign
 from callsheet.state.campaigns.filters import Filters
 from callsheet.state.campaigns.reading import LooseFilters, resolve_filters
-from callsheet.state.campaigns.workflow import LastResult
+from callsheet.state.campaigns.workflow import EARLIER_SOURCES, LastResult
 from callsheet.state.errors import Conflict, Invalid, Missing, Refused
 from callsheet.storage.campaigns.index import CampaignIndex
 from callsheet.storage.redis.connection import Storage
@@ -162,7 +162,10 @@ def _shown_campaigns(state: Mapping[str, Any]) -> dict[str, Any]:
         return {"campaigns": [], "campaignsSource": None, "total": 0}
     if state.get("merge"):
         by_id = {campaign["id"]: campaign for one in searches for campaign in one["output"]["campaigns"]}
-        sources = dict.fromkeys(one["output"]["by"] for one in searches)
+        # A turn that an earlier version began names the tool alone.
+        sources = dict.fromkeys(
+            one["output"].get("by") or EARLIER_SOURCES.get(one["tool"], one["tool"]) for one in searches
+        )
         return {
             "campaigns": [*by_id.values()],
             "campaignsSource": ", ".join(sources),

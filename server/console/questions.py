@@ -166,7 +166,9 @@ async def answer(ctx: AppContext, owner: str, question_id: str, given: Any) -> S
     try:
         return await start_run(ctx, owner, record.id, body)
     except Conflict as error:
-        raise await _gone(ctx.storage, record, interrupt) from error
+        gone = await _gone(ctx.storage, record, interrupt)
+        # Somebody else may have answered meanwhile; any other conflict has its own reason.
+        raise (gone if isinstance(gone, Conflict) else error) from None
 
 
 def _check(value: Any, given: Any) -> None:

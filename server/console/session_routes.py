@@ -19,10 +19,10 @@ from callsheet.server.http.policy import RoutePolicy, with_policy
 from callsheet.server.http.requests import api_router
 from callsheet.server.settings.installation import installed_version
 from callsheet.state.errors import Conflict, Limited
-from callsheet.storage import rate_limits
+from callsheet.storage import Storage, rate_limits
 
 MAX_SIGN_INS: Final = 20
-"""Most attempts to sign in from one address in a minute."""
+"""Most failed attempts to sign in from one address in a minute."""
 _MAX_KEY: Final = 8_192
 _PUBLIC: Final = RoutePolicy("public")
 
@@ -108,8 +108,11 @@ async def sign_in(body: SignIn, request: Request) -> Response:
             remedy="set CALLSHEET_AUTH=keys, or open the page as it is",
         )
     sessions.require_own_page(request.scope)
-    await _count_attempt(request)
+    address, attempt = request.client.host if request.client else "local", uuid.uuid4().hex
+    # Counted before the key is read, so that simultaneous attempts count too.
+    await _count_attempt(ctx.storage, address, attempt)
     token = await sessions.create_session(ctx.storage, body.key.strip())
+    await rate_limits.forget_sign_in(ctx.storage, address, attempt)
     reply = Response(status_code=204)
     _set_cookie(reply, request, token, sessions.LIFETIME_S)
     return reply
@@ -141,14 +144,11 @@ def _set_cookie(reply: Response, request: Request, token: str, age_s: int) -> No
     reply.headers["Cache-Control"] = "no-store"
 
 
-async def _count_attempt(request: Request) -> None:
-    address = request.client.host if request.client else "local"
-    count = await rate_limits.count_sign_in(
-        app_context(request).storage, address, uuid.uuid4().hex, MAX_SIGN_INS
-    )
+async def _count_attempt(storage: Storage, address: str, attempt: str) -> None:
+    count = await rate_limits.count_sign_in(storage, address, attempt, MAX_SIGN_INS)
     if not count.allowed:
         error = Limited(
-            f"more than {MAX_SIGN_INS} attempts to sign in within a minute",
+            f"more than {MAX_SIGN_INS} failed attempts to sign in within a minute",
             remedy=f"wait {count.retry_after_s} s",
         )
         error.retry_after_s = count.retry_after_s

@@ -147,11 +147,11 @@ class RateLimitMiddleware:
             await self._app(scope, receive, _with_headers(headers, send))
 
     async def _count(self, scope: Scope) -> RequestCount | None:
-        if not self._most:
+        # A public route may have no caller.
+        owner = get_caller(scope).owner if self._most else ""
+        if not owner:
             return None
-        return await rate_limits.count_request(
-            _storage(scope), get_caller(scope).owner, uuid.uuid4().hex, self._most
-        )
+        return await rate_limits.count_request(_storage(scope), owner, uuid.uuid4().hex, self._most)
 
     def _stream(self, scope: Scope) -> AbstractAsyncContextManager[None]:
         if self._streams.most and opens_stream(scope):

@@ -1,7 +1,9 @@
 """State of `campaign_search`."""
 
-from typing import Any, NotRequired
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, NotRequired, Self
 
+from langgraph.channels import LastValue
 from typing_extensions import TypedDict
 
 from callsheet.state.workflow import Workflow
@@ -23,12 +25,41 @@ class LastResult(TypedDict):
     """Counts by group of the same search."""
 
 
+EARLIER_SOURCES: Final[Mapping[str, str]] = {
+    "filter_campaigns": "filter",
+    "full_text_search": "words",
+    "semantic_search": "meaning",
+    "search_offers": "offers",
+}
+"""Kinds of search by the tools that states of earlier versions name instead."""
+
+
+class LastResultChannel(LastValue[LastResult | None]):
+    """The last result; one that an earlier version stored is read as one of today, by everyone."""
+
+    def from_checkpoint(self, checkpoint: LastResult | None) -> Self:
+        """Return the channel with the stored result."""
+        channel = super().from_checkpoint(checkpoint)
+        if isinstance(checkpoint, Mapping):
+            channel.value = _result_of_today(checkpoint)
+        return channel
+
+
+def _result_of_today(stored: LastResult) -> LastResult:
+    source = EARLIER_SOURCES.get(stored["source"])
+    if source is None:
+        return stored
+    # The nearest in meaning are no count.
+    total = len(stored["campaigns"]) if source == "meaning" else stored["total"]
+    return {**stored, "source": source, "total": total}
+
+
 class CampaignState(Workflow):
     """Keys of a conversation about an ad library."""
 
     base_filters: NotRequired[dict[str, Any]]
     """Filters of the page, which every tool applies."""
-    result: NotRequired[LastResult | None]
+    result: NotRequired[Annotated[LastResult | None, LastResultChannel]]
     """The last result with campaigns; it lasts over turns, for "the second one"."""
     merge: NotRequired[bool]
     """True if the reply has the campaigns of all searches of the turn."""

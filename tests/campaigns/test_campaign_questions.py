@@ -407,3 +407,36 @@ def test_the_command_imports_a_file_and_answers_a_question(
         assert callsheet("ask").code == 2
         json_result = callsheet("ask", "show me email campaigns", "--provider", "offline", "--json")
         assert json.loads(json_result.out)["total"] == 1
+
+
+@pytest.mark.parametrize(
+    ("earlier", "source"),
+    [
+        ("filter_campaigns", "filter"),
+        ("full_text_search", "words"),
+        ("semantic_search", "meaning"),
+        ("search_offers", "offers"),
+    ],
+)
+async def test_the_result_of_a_conversation_of_an_earlier_version_is_read_as_one_of_today(
+    api: httpx.AsyncClient, earlier: str, source: str
+) -> None:
+    """Its state names the tool that searched, and counts the nearest in meaning."""
+    first = await post_question(api, "what are the offers from cash back, premium campaigns")
+    path = f"/threads/{first['conversationId']}/state"
+    before = (await api.get(path)).json()["values"]["result"]
+    shown = before["campaigns"][:2]
+    stored = {**before, "source": earlier, "query": shown[0]["offer"], "filters": {}, "campaigns": shown}
+    reply = await api.post(path, json={"values": {"result": {**stored, "total": 150}}})
+    assert reply.status_code == 200, reply.text
+    after = (await api.get(path)).json()["values"]["result"]
+    assert (after["source"], after["total"]) == (source, 2 if source == "meaning" else 150)
+    exported = await api.get(f"/api/campaigns/export?conversationId={first['conversationId']}")
+    rows = [*csv.DictReader(io.StringIO(exported.text))]
+    if source == "filter":
+        whole = await api.get("/api/campaigns/export")
+        assert len(rows) == len([*csv.DictReader(io.StringIO(whole.text))])
+    elif source == "meaning":
+        assert [row["id"] for row in rows] == [one["id"] for one in shown]
+    elif source == "offers":
+        assert shown[0]["id"] in [row["id"] for row in rows]

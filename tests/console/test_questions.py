@@ -121,6 +121,19 @@ async def test_of_simultaneous_answers_one_wins(client: httpx.AsyncClient) -> No
     assert [one["answer"] for one in await list_questions(client, state="answered")] == [{"count": winner}]
 
 
+async def test_an_answer_that_cannot_start_a_run_is_409_with_the_reason(client: httpx.AsyncClient) -> None:
+    """Not 404, since the question is there and still waits."""
+    thread = await order(client, "loaves")
+    [question] = await list_questions(client)
+    metadata = {"assistant_id": "page_builder", "graph_id": "page_builder"}
+    changed = await client.patch(f"/threads/{thread}", json={"metadata": metadata})
+    assert changed.status_code == 200, changed.text
+    path = f"/api/questions/{question['id']}/answer"
+    reply = await client.post(path, json={"answer": {"count": 3}})
+    assert (reply.status_code, "there is no question" in reply.text) == (409, False), reply.text
+    assert len(await list_questions(client)) == 1
+
+
 async def test_an_answer_of_another_shape_is_422_with_the_schema(client: httpx.AsyncClient) -> None:
     await order(client, "loaves")
     [question] = await list_questions(client)

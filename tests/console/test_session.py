@@ -93,6 +93,19 @@ async def test_the_session_says_who_is_signed_in_and_what_can_be_done(
     assert all(len(one["examples"]) == 2 and one["description"] for one in after["workflows"])
 
 
+async def test_people_sign_in_where_requests_are_limited(valkey_url: str, storage: Storage) -> None:
+    """Nobody is counted before they have signed in."""
+    async with served_app(valkey_url, auth=("keys",), requests_per_minute=2) as client:
+        for _ in range(3):
+            assert not (await session(client))["signedIn"]
+            assert (await client.get("/openapi.json")).status_code == 200
+            assert (await client.get("/docs")).status_code == 200
+            assert (await client.delete("/api/session", headers=OWN_PAGE)).status_code == 204
+        await sign_in(client, storage)
+        replies = [await client.get("/api/ads", headers=OWN_PAGE) for _ in range(3)]
+        assert [reply.status_code for reply in replies] == [200, 200, 429]
+
+
 async def test_without_authentication_everyone_is_the_local_owner(valkey_url: str) -> None:
     async with served_app(valkey_url) as client:
         body = await session(client)
@@ -188,3 +201,11 @@ async def test_a_key_sent_with_a_cookie_needs_no_page(client: httpx.AsyncClient,
 async def test_a_cookie_that_was_made_up_is_401(client: httpx.AsyncClient, cookie: str) -> None:
     headers = [*OWN_PAGE_BYTES, (b"Cookie", f"{COOKIE}={cookie}".encode("latin-1"))]
     assert (await client.get("/api/ads", headers=headers)).status_code == 401
+
+
+async def test_successful_sign_ins_do_not_count_as_attempts(
+    client: httpx.AsyncClient, storage: Storage
+) -> None:
+    """Many people may share the address of a proxy."""
+    for _ in range(MAX_SIGN_INS + 1):
+        await sign_in(client, storage)

@@ -1,13 +1,15 @@
 """The overview of an owner's work, and Markdown that becomes harmless HTML."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import httpx
 import pytest
 
 from callsheet.server.app import create_app
+from callsheet.server.console.markdown import render
 from callsheet.server.settings.settings import Settings
 from tests.doubles.served import app_client, served_app
 from tests.doubles.waiting import eventually
@@ -84,4 +86,41 @@ async def test_links_of_markdown_give_nothing_away(client: httpx.AsyncClient) ->
 
 
 async def test_a_text_that_is_too_long_is_refused(client: httpx.AsyncClient) -> None:
-    assert (await client.post("/api/markdown", json={"text": "x" * 200_001})).status_code == 422
+    assert (await client.post("/api/markdown", json={"text": "x" * 20_000})).status_code == 200
+    assert (await client.post("/api/markdown", json={"text": "x" * 20_001})).status_code == 422
+
+
+async def test_a_table_of_short_rows_under_many_columns_stays_text(client: httpx.AsyncClient) -> None:
+    """Each short row would get the cells that it lacks: seconds of work for a small text."""
+    heading = f"|{'a|' * 500}\n|{'-|' * 500}\n"
+    few = (await client.post("/api/markdown", json={"text": heading + "|a\n" * 15})).json()["html"]
+    assert few.count("<td>") == 15 * 500
+    many = (await client.post("/api/markdown", json={"text": heading + "|a\n" * 5_000})).json()["html"]
+    assert ("<table>" in many, many.count("|a")) == (False, 5_000 + 500)
+
+
+_COSTLY = {
+    "brackets": lambda size: "[" * size,
+    "images": lambda size: "![" * (size // 2),
+    "links": lambda size: "[a](" * (size // 4),
+    "emphasis": lambda size: "*a_" * (size // 3),
+    "quotations": lambda size: "> " * (size // 2),
+    "table": lambda size: "|a|b|\n|-|-|\n" + "|\n" * (size // 2 - 6),
+    "tables": lambda size: "a|b\n-|-\nc|d\n\n" * (size // 13),
+    "short rows": lambda size: "|" + "a|" * 9 + "\n|" + "-|" * 9 + "\n" + "|a\n" * (size // 3 - 14),
+}
+
+
+@pytest.mark.parametrize("make", _COSTLY.values(), ids=_COSTLY)
+def test_the_time_to_render_grows_no_faster_than_the_text(make: Callable[[int], str]) -> None:
+    """Measured in processor time of this thread, the faster of two tries."""
+
+    def cost_s(size: int) -> float:
+        tries = []
+        for _ in range(2):
+            began_s = time.thread_time()
+            render(make(size))
+            tries.append(time.thread_time() - began_s)
+        return min(tries)
+
+    assert cost_s(20_000) < 12 * cost_s(5_000) + 0.02

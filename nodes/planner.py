@@ -161,7 +161,7 @@ def planner_node(workflow: WorkflowSpec[Any], planning: Planning | None = None) 
         answer, planned = _without_hopeless(answer, planned, rejected, history)
         return {
             **(_new_turn(state) if fresh else {}),
-            **_round_update(planned, [*repaired, answer, *planned.messages], rounds + 1, rejected),
+            **_round_update(planned, [*repaired, *_answer_messages(answer, planned)], rounds + 1, rejected),
             **(_model_update(answered) if answered else {}),
             **({"truncated": True} if choice == "none" else {}),
             **prepared,
@@ -191,6 +191,15 @@ async def _round_answer(
             raise
         _log.warning("the closing answer at the limit of rounds failed: %s", type(error).__name__)
         return None
+
+
+def _answer_messages(answer: AIMessage, planned: Planned) -> list[AnyMessage]:
+    """Return an answer with the messages behind it, without it where one of them takes its place.
+
+    LangGraph streams what a node returns, before the conversation keeps the last message of an id.
+    """
+    is_replaced = any(one.id == answer.id for one in planned.messages)
+    return [*planned.messages] if is_replaced else [answer, *planned.messages]
 
 
 def _round_update(

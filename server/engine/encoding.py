@@ -6,7 +6,7 @@ from typing import Any, Final, Protocol
 
 from langchain_core.messages import AIMessageChunk, BaseMessage, BaseMessageChunk, message_chunk_to_message
 from langchain_core.runnables import RunnableConfig
-from langgraph.constants import START, TAG_HIDDEN
+from langgraph.constants import START, TAG_HIDDEN, TAG_NOSTREAM
 from langgraph.pregel import Pregel
 from langgraph.types import Interrupt, Send, StateSnapshot
 
@@ -128,7 +128,8 @@ class EventTranslator:
             root = root or item["run_id"]
             if item["event"] == "on_chain_stream" and item["run_id"] == root:
                 yield self.events(item["data"]["chunk"])
-            else:
+            elif TAG_NOSTREAM not in item.get("tags", ()):
+                # LangGraph keeps a hidden call's words out of messages alone.
                 yield [("events", dumps(item))]
 
     def closing_events(self, state: StateSnapshot) -> list[Event]:

@@ -182,9 +182,11 @@ class _Check:
         yield from (f"offer {one!r} is not among them" for one in words.unknown_gifts(self.text, offered))
 
     def _value_problems(self) -> Iterator[str]:
-        included, excluded = by_dimension(self.mentions), by_dimension(self.mentions, negated=True)
-        if words.ABOUT_MYSELF.search(self.statement.text):
+        end = words.clause_end(self.text, words.ABOUT_MYSELF)
+        if end == len(self.text):
             return
+        named = [one for one in self.mentions if not 0 <= one.start < end]
+        included, excluded = by_dimension(named), by_dimension(named, negated=True)
         if self.cited:
             for name, values in included.items():
                 if name != "month" and not self._hold(name, values):
@@ -296,8 +298,8 @@ class _Check:
 
     def _scope_problems(self) -> Iterator[str]:
         """Yield claims about all, none, most and more that no count proves."""
-        text = words.without_idioms(self.text)
-        if words.OFFER_TO_HELP.search(text):
+        text = words.without_offer(words.without_idioms(self.text))
+        if not text:
             return
         mentions, evidence = self.mentions, self.evidence
         if words.ALL.search(text) and not (self._cites_all() or is_all(evidence, mentions, text)):

@@ -71,8 +71,8 @@ ABOUT_MYSELF: Final = re.compile(
     re.IGNORECASE,
 )
 """A sentence about how the next searches are made."""
-UNSEEN: Final = re.compile(r"https?://\S+|<[^>]{0,500}>|“[^”]{0,300}”(?=, so I)")
-"""Addresses, tags, and a question that is repeated."""
+UNSEEN: Final = re.compile(r"https?://\S+|“[^”]{0,300}”(?=, so I)")
+"""Addresses, and a question that is repeated. Tags are shown as text, so they are read."""
 _NOT: Final = re.compile(
     r"(?:\b(?:not|no|none|never|neither|without|except|excluding|outside|other than|elsewhere than"
     r"|rather than"
@@ -106,11 +106,12 @@ NONE: Final = re.compile(
 )
 OFFER_TO_HELP: Final = re.compile(
     r"\b(?:i can(?:not|['’]t)?|i could|i will|i['’]ll|can i|shall i|should i|ask me|tell me|would you"
-    r"|do you|you can|let me)\b"
-    r"|[?？]\s*$",
+    r"|do you|you can|let me)\b",
     re.IGNORECASE,
 )
-"""A sentence about what can be done, which claims nothing about the library."""
+"""A clause about what can be done, which claims nothing about the library."""
+_CLAUSE_END: Final = re.compile(r"[:：,，;；](?!\d)")
+_QUESTION: Final = re.compile(r"[?？]\s*$")
 _PLAIN_NO: Final = re.compile(r"\bno (?:doubt|matter|problem|longer|more than)\b|^no,", re.IGNORECASE)
 MAJORITY: Final = re.compile(
     r"\b(?:most of|most(?= (?:campaigns|are|ads|run))|mostly|majority|mehrheit|meisten|mayoría"
@@ -295,6 +296,24 @@ def by_dimension(mentions: Iterable[Mention], *, negated: bool = False) -> Value
         if one.is_negated == negated:
             values[one.dimension] = values.get(one.dimension, frozenset()) | {one.value}
     return values
+
+
+def clause_end(text: str, pattern: re.Pattern[str]) -> int:
+    """Return the end of the clause in which the pattern matches; 0 where it matches nowhere.
+
+    A colon or a comma ends a clause: what follows may be a claim.
+    """
+    match = pattern.search(text)
+    end = _CLAUSE_END.search(text, match.end()) if match else None
+    return end.start() if end else len(text) if match else 0
+
+
+def without_offer(text: str) -> str:
+    """Return the text without a question, or the clause that says what can be done; both claim nothing."""
+    if _QUESTION.search(text):
+        return ""
+    kept = [clause for clause in _CLAUSE_END.split(text) if not OFFER_TO_HELP.search(clause)]
+    return ", ".join(kept)
 
 
 def without_idioms(text: str) -> str:

@@ -95,3 +95,24 @@ async def test_words_are_not_streamed_before_they_are_checked(api: httpx.AsyncCl
     stream = await api.post("/api/chat", json=body, headers={"Accept": "text/event-stream"})
     assert wrong not in stream.text
     assert right in stream.text
+
+
+MODES: Final = ("values", "updates", "messages", "messages-tuple", "events", "custom", "tasks", "debug")
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_false_statement_is_in_no_stream_of_the_wire(
+    api: httpx.AsyncClient, model: ChatDouble, mode: str
+):
+    """E-R9: neither the answer that is sent back nor the corrected one is streamed with its false words."""
+    false = Say("There are 500 email campaigns.")
+    model.script(false, false)
+    body = {
+        "assistant_id": "campaign_search",
+        "input": {"messages": [{"role": "user", "content": "How many campaigns are by email?"}]},
+        "context": {"provider": "openai"},
+        "stream_mode": [mode],
+    }
+    reply = await api.post("/runs/stream", json=body)
+    assert (reply.status_code, model.unused) == (200, 0), reply.text
+    assert '"content":"There are 500' not in reply.text.replace('": "', '":"')

@@ -18,7 +18,7 @@ interface Track { id: string; voiceId: string; text: string; speed: number }
 interface AdStream extends Omit<StreamHead, "newest"> { newest: Version | null }
 interface Ad {
   adId: string; spotSeconds: number | null; language: string | null; market: string; brief: Record<string, string | number> | null;
-  streams: Record<string, AdStream>; timeline: Timeline; mixer: Mixer; locks: string[];
+  streams: Record<string, AdStream>; timeline: Timeline; mixer: Mixer; locks: { stream: string }[];
 }
 
 const STREAMS = ["voices", "music", "sfx"];
@@ -45,7 +45,7 @@ function VoiceName({ id }: { id: string }) {
 
 function StreamHeader({ props, ad, stream, title }: { props: PanelProps; ad: Ad; stream: string; title: string }) {
   const head = ad.streams[stream];
-  const locked = ad.locks.includes(stream);
+  const locked = ad.locks.some((one) => one.stream === stream);
   const newest = head?.newest;
   const act = async (change: Promise<unknown>, done: string) => {
     if (await attempt(change.then(() => true))) notify(done);
@@ -101,7 +101,7 @@ function Script({ props, ad }: { props: PanelProps; ad: Ad }) {
   const newest = ad.streams.voices?.newest;
   const tracks = (newest?.data?.voiceTracks ?? []) as Track[];
   const times = new Map(ad.timeline.voices.map((one) => [one.id, one]));
-  const locked = ad.locks.includes("voices");
+  const locked = ad.locks.some((one) => one.stream === "voices");
   return (
     <ol class="script">
       {tracks.map((track) => {

@@ -159,7 +159,7 @@ def answer(conversation: OfflineConversation) -> OfflineReply:
     if "Scene" in conversation.tools:
         return OfflineReply("", (PlannedCall("Scene", new_scene(_material(conversation))),))
     if plans := conversation.turn.calls_to("submit_plan"):
-        return OfflineReply(_report(plans[-1].result or {}))
+        return OfflineReply(_report(plans[-1].result or {}, conversation.state))
     text, project = conversation.turn.text, conversation.state
     requests = match(text, FORMS)
     if not requests or "submit_plan" not in conversation.tools:
@@ -181,15 +181,21 @@ def _material(conversation: OfflineConversation) -> Mapping[str, Any]:
     return given if isinstance(given, dict) else {}
 
 
-def _report(result: Mapping[str, Any]) -> str:
-    """Return what each step of the plan did."""
+def _report(result: Mapping[str, Any], project: str) -> str:
+    """Return what each step of the plan did, with the scenes by their numbers, as people name them."""
     if "error" in result:
         return f"I changed nothing: {result['error']}."
-    lines = [
-        str(step.get("error") or step.get("message") or step["status"]).rstrip(".")
-        for step in result.get("steps", ())
-    ]
+    numbers = {scene: f"Scene {number}" for number, scene in _LINE.findall(project)}
+    lines = [_report_line(step, numbers) for step in result.get("steps", ())]
     return ". ".join(lines) + "." if lines else "Nothing was changed."
+
+
+def _report_line(step: Mapping[str, Any], numbers: Mapping[str, str]) -> str:
+    text = str(step.get("error") or step.get("message") or step["status"]).rstrip(".")
+    scene = str(step.get("scene") or "")
+    if scene and text.startswith(scene):
+        return numbers.get(scene, "The scene") + text.removeprefix(scene)
+    return text
 
 
 def _steps(request: FormMatch, project: str) -> list[dict[str, Any]]:

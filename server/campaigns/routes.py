@@ -161,7 +161,12 @@ async def import_campaign_file(request: Request, query: Annotated[ImportQuery, Q
         kind = kind_of(query.fileName or upload.name, upload.media_type)
         index = await libraries.own_library(storage, owner)
         reading = FileRequest(kind, options, query.encoding, owner)
-        return await import_campaigns(index, file, reading, all_or_nothing=query.allOrNothing)
+        is_first = await index.count() == 0
+        report = await import_campaigns(index, file, reading, all_or_nothing=query.allOrNothing)
+    return {**report, "notes": [*report["notes"], _OWN]} if is_first and report["imported"] else report
+
+
+_OWN: Final = "your own campaigns are searched from now on, and the sample library no longer"
 
 
 @router.delete("/campaigns/{campaign_id}", responses=documented_responses(*_ERRORS, reply=Deleted))

@@ -184,7 +184,7 @@ def _write_csv(
         file.notes.append("column 3 has cells and no name")
     target = io.StringIO(newline="")
     # The writer leaves a carriage return without quotes where it ends no line.
-    quoting = csv.QUOTE_ALL if end == "\n" else csv.QUOTE_MINIMAL
+    quoting: Any = csv.QUOTE_ALL if end == "\n" else csv.QUOTE_MINIMAL
     writer = csv.writer(target, delimiter=delimiter, lineterminator=end, quoting=quoting)
     if chances.random() < 0.3:
         target.write(f"A report{end}{end}")

@@ -155,6 +155,13 @@ def implied_attributes(text: str) -> dict[str, str]:
     return {"ol": {"ordered": "true"}, "checkbox": {"type": "checkbox"}}.get(word, {})
 
 
+_PLAYER: Final = re.compile(
+    r"https?://(?:[\w-]+\.)?(?:youtube(?:-nocookie)?\.com|youtu\.be|(?:vimeo|dailymotion|tiktok)\.com)/",
+    re.IGNORECASE,
+)
+"""Addresses of pages that show a video, which a video element cannot play."""
+
+
 def check_attributes(kind: str, attributes: Mapping[str, str]) -> dict[str, str]:
     """Return attributes in stored form; raises `Invalid` for the first that `kind` does not allow."""
     return {
@@ -175,6 +182,11 @@ def _check_attribute(kind: str, name: str, text: str) -> str:
         )
     # As in HTML, a flag may be empty or repeat its name.
     tidy = "true" if name in FLAGS and text in {"", name} else text.strip()
+    if kind == "video" and name == "src" and _PLAYER.match(tidy):
+        raise Invalid(
+            f"src of a video cannot be {text[:80]!r}, which is a page and no file",
+            remedy="give the address of a video file, or make a link with this address as href",
+        )
     if len(tidy) > MAX_ATTRIBUTE or not rules[name](tidy):
         raise Invalid(f"attribute {name} of a {kind} cannot be {text[:80]!r}", remedy=_remedy(name))
     return tidy

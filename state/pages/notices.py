@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from callsheet.state.colors import contrast, rgb
-from callsheet.state.pages.page import Element, Page
+from callsheet.state.pages.page import Element, Page, walk
 
 MAX_NOTICES: Final = 5
 MIN_CONTRAST: Final = 4.5
@@ -52,6 +52,12 @@ class _Look:
 
 def _problems(page: Page) -> Iterator[str]:
     yield from _of_children(page.root, _Look(page.theme["text"], page.theme["background"]), page.theme)
+    elements = [element for element, _ in walk(page.root)]
+    targets = {f"#{element.id}" for element in elements} | {"#", "#top"}
+    for element in elements:
+        href = element.attributes.get("href", "")
+        if href.startswith("#") and href not in targets:
+            yield f"{element.id} leads nowhere: no element is {href}; use # and the id of one, as #section-1"
 
 
 def _of_children(parent: Element, look: _Look, theme: Mapping[str, str]) -> Iterator[str]:

@@ -10,7 +10,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from callsheet.state.campaigns.campaign import CHANNELS, SENTIMENTS, VALUE_PROPS, VISUAL_STYLES, Campaign
-from callsheet.state.campaigns.importing import ImportedRow, ImportOptions, RefusedRow, to_csv
+from callsheet.state.campaigns.importing import (
+    ImportedRow,
+    ImportOptions,
+    RefusedRow,
+    read_row,
+    survey,
+    to_csv,
+)
 from callsheet.state.campaigns.sample import sample_campaigns
 from callsheet.state.errors import Invalid
 from callsheet.tools.campaigns.tables import Kind, kind_of
@@ -518,3 +525,22 @@ def test_an_unclosed_quote_is_named_with_its_line_and_swallows_no_rows():
     assert [row.id for row in rows if isinstance(row, Campaign)] == ["0", "2"]
     [refused] = [row for row in rows if isinstance(row, RefusedRow)]
     assert (refused.line, "in line 3 is never closed" in refused.reason) == (3, True)
+
+
+def test_a_cell_without_a_readable_value_is_left_out_or_refuses_its_row():
+    """E29: such as a formula without a result."""
+    reason = Invalid("it is a formula", remedy="save it again")
+    cells = {"id": "1", "company": "A", "channel": "tv", "date": "2026-03-01", "offer": reason}
+    decided = survey([*cells], [(1, cells)], ImportOptions())
+    left_out = read_row(1, cells, decided)
+    assert isinstance(left_out, ImportedRow)
+    assert left_out.warnings == (
+        "offer cannot be read: it is a formula; save it again; the cell is left out",
+    )
+    refused = read_row(1, cells | {"company": reason}, decided)
+    assert refused == RefusedRow(1, "company cannot be read: it is a formula; save it again")
+
+
+def test_a_channel_without_a_letter_is_refused():
+    """E29."""
+    assert "channel is ''" in refusal_reason(channel="!!!")

@@ -23,8 +23,8 @@ def workbook(*sheets: list[list[Any]], formats: Sequence[str] = ()) -> bytes:
         sheet = book.create_sheet(f"Sheet {number}")
         for row in rows:
             sheet.append(row)
-    for line, number_format in enumerate(formats, 2):
-        book.worksheets[0].cell(line, 5).number_format = number_format
+    for number, number_format in enumerate(formats, 2):
+        book.worksheets[0].cell(number, 5).number_format = number_format
     target = io.BytesIO()
     book.save(target)
     return target.getvalue()

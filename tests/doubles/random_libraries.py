@@ -184,8 +184,8 @@ def _write_csv(
         file.notes.append("column 3 has cells and no name")
     target = io.StringIO(newline="")
     # The writer leaves a carriage return without quotes where it ends no line.
-    all_quoted: Literal[0, 1] = csv.QUOTE_ALL if end == "\n" else csv.QUOTE_MINIMAL
-    writer = csv.writer(target, delimiter=delimiter, lineterminator=end, quoting=all_quoted)
+    quoting: Any = csv.QUOTE_ALL if end == "\n" else csv.QUOTE_MINIMAL
+    writer = csv.writer(target, delimiter=delimiter, lineterminator=end, quoting=quoting)
     if chances.random() < 0.3:
         target.write(f"A report{end}{end}")
         file.notes.append("names of the columns are in line 3")

@@ -1,5 +1,6 @@
 """Lessons over REST: messages, choices, narrations and sessions."""
 
+import asyncio
 import json
 from typing import Any
 
@@ -270,6 +271,18 @@ async def test_a_choice_sent_twice_with_one_idempotency_key_makes_one_narration(
         )
     )
     assert second == first
+    versions = ok(await lesson_client.request("GET", f"{SESSION}/narration/versions"))
+    assert [version["id"] for version in versions["versions"]] == ["v1"]
+
+
+async def test_equal_choices_at_once_make_one_narration(lesson_client: LessonClient) -> None:
+    """X9: without an idempotency key, too; each has the reply."""
+    facts_reply = await lesson_client.send(TEXT)
+    facts = facts_reply["facts"][:3]
+    replies = await asyncio.gather(
+        *(lesson_client.post(TOOLS, messages=[], selectedFacts=facts) for _ in range(5))
+    )
+    assert [reply.status_code for reply in replies] == [200] * 5
     versions = ok(await lesson_client.request("GET", f"{SESSION}/narration/versions"))
     assert [version["id"] for version in versions["versions"]] == ["v1"]
 

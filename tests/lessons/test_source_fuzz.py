@@ -3,6 +3,7 @@
 import random
 import re
 import unicodedata
+from collections.abc import Iterator
 
 import pytest
 
@@ -60,23 +61,26 @@ def random_pdf(chances: random.Random) -> tuple[bytes, set[str]]:
     pages = []
     for _ in range(chances.randint(1, 4)):
         columns, size = chances.choice((1, 1, 2, 3)), chances.choice((8, 9.5, 11, 14))
-        parts = []
-        for column in range(columns):
-            left, y = 50 + column * 520 / columns, 745.0
-            for _ in range(chances.randint(3, 30)):
-                count = max(1, int(500 / columns / (size * 3.5)) - chances.randint(0, 2))
-                tokens = [f"q{len(drawn) + number}z" for number in range(count)]
-                drawn.update(tokens)
-                pieces: list[str | Piece] = [" ".join(tokens)]
-                if chances.random() < 0.2:
-                    # An exponent or a footnote mark.
-                    pieces.append(Piece("2", size * 0.6, size * 0.4))
-                parts.append(line(left + chances.choice((0, 0, 0, 12)), y, *pieces, size=size))
-                y -= size * chances.choice((1.2, 1.2, 1.2, 2.4))
-                if y < 60:
-                    break
-        pages.append(parts)
+        lefts = [50 + column * 520 / columns for column in range(columns)]
+        pages.append([part for left in lefts for part in draw_column(chances, left, columns, size, drawn)])
     return drawn_pdf(*pages), drawn
+
+
+def draw_column(
+    chances: random.Random, left: float, columns: int, size: float, drawn: set[str]
+) -> Iterator[bytes]:
+    """Yield the lines of a column, and add its words to those that are drawn."""
+    y = 745.0
+    for _ in range(chances.randint(3, 30)):
+        count = max(1, int(500 / columns / (size * 3.5)) - chances.randint(0, 2))
+        tokens = [f"q{len(drawn) + number}z" for number in range(count)]
+        drawn.update(tokens)
+        # An exponent or a footnote mark.
+        mark = [Piece("2", size * 0.6, size * 0.4)] if chances.random() < 0.2 else []
+        yield line(left + chances.choice((0, 0, 0, 12)), y, " ".join(tokens), *mark, size=size)
+        y -= size * chances.choice((1.2, 1.2, 1.2, 2.4))
+        if y < 60:
+            return
 
 
 def count_files(request: pytest.FixtureRequest) -> int:

@@ -430,6 +430,11 @@ def style_args(**style: str) -> dict[str, Any]:
             {"elementId": "button-1", "modifications": {"style": {"background-color": "#ffffff"}}},
             "button-1 is hard to read: #ffffff on #ffffff",
         ),
+        (
+            "modify_element",
+            {"elementId": "link-1", "modifications": {"attributes": {"href": "#pricing"}}},
+            "link-1 leads nowhere: no element is #pricing",
+        ),
     ],
 )
 async def test_an_edit_that_looks_like_a_slip_is_done_with_a_notice(
@@ -438,6 +443,19 @@ async def test_an_edit_that_looks_like_a_slip_is_done_with_a_notice(
     result = await bakery.result_of(tool, **params)
     assert notice in "\n".join(result["notices"])
     assert result["versionId"] == "v1"
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["https://www.youtube.com/watch?v=x", "https://youtu.be/x", "https://player.vimeo.com/video/1"],
+)
+async def test_the_address_of_a_page_with_a_video_is_refused_with_the_working_form(
+    bakery: PageDouble, address: str
+):
+    call = {"parentId": "section-1", "elementType": "video", "properties": {"attributes": {"src": address}}}
+    error = str(await bakery.error_of("create_element", **call))
+    assert "a page and no file" in error
+    assert "make a link" in error
 
 
 @pytest.mark.parametrize(

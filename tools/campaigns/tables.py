@@ -303,18 +303,18 @@ class _JsonTable:
                 raise _no_json(ValueError("it goes on after the end of its list"))
             return
         others = _load('{"campaigns": null' + end)
-        self._note_beside(others)
+        self._note_other_fields(others)
 
     def _read_at_once(self, text: str) -> Iterator[tuple[int, Row]]:
         data = _load(text)
         if isinstance(data, dict):
-            self._note_beside(data)
+            self._note_other_fields(data)
         rows = data.get("campaigns") if isinstance(data, dict) else data
         if not isinstance(rows, list):
             raise Invalid("the file holds no list of campaigns", remedy='send [{…}] or {"campaigns": [{…}]}')
         yield from ((number, _as_row(row)) for number, row in enumerate(rows, 1))
 
-    def _note_beside(self, data: Mapping[str, Any]) -> None:
+    def _note_other_fields(self, data: Mapping[str, Any]) -> None:
         if names := [repr(name[:80]) for name in data if name != "campaigns"][:MAX_NAMED]:
             self._notes[f"{', '.join(names)} beside the list of campaigns is not read"] = None
 

@@ -4,7 +4,7 @@ import io
 import re
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import date, datetime
 from importlib import import_module
@@ -84,13 +84,7 @@ class SheetTable:
         with _damaged_workbooks():
             for sheets in zip(*(book.worksheets for book in books), strict=True):
                 empty = True
-                rows = (sheet.iter_rows(max_col=MAX_HEADINGS + 1) for sheet in sheets)
-                for values, *formulas in zip(*rows, strict=True):
-                    cells = [_cell_value(cell) for cell in values]
-                    for row in formulas:
-                        cells = [*map(_without_result, cells, row)]
-                    if cells[MAX_HEADINGS] is not None:
-                        require_few(len(cells))
+                for cells in _rows(sheets):
                     empty = empty and all(cell is None for cell in cells)
                     yield cells
                 if not empty:
@@ -109,6 +103,18 @@ class SheetTable:
             return openpyxl.load_workbook(
                 io.BytesIO(self._content), read_only=True, data_only=values, keep_links=False
             )
+
+
+def _rows(sheets: Iterable[Any]) -> Iterator[list[Any]]:
+    """Yield the cells of each row of a sheet, which may come a second time with its formulas."""
+    rows = (sheet.iter_rows(max_col=MAX_HEADINGS + 1) for sheet in sheets)
+    for values, *formulas in zip(*rows, strict=True):
+        cells = [_cell_value(cell) for cell in values]
+        for row in formulas:
+            cells = [*map(_without_result, cells, row)]
+        if cells[MAX_HEADINGS] is not None:
+            require_few(len(cells))
+        yield cells
 
 
 @contextmanager

@@ -48,6 +48,13 @@ class IndexPage:
     ids: tuple[str, ...]
     next: str | None
     """Cursor of the next page; None at the end."""
+    times_ms: tuple[int, ...] = ()
+    """Times of the entries."""
+
+
+def cursor_at(ms: int, name: str) -> str:
+    """Return the cursor of a list, newest first, whose next entry is this one."""
+    return f"{ms}-{name}\0"
 
 
 async def touch(storage: Storage, owner: str, kind: str, name: str) -> None:
@@ -130,7 +137,8 @@ async def read_page(
     entries = [(reply[i].decode(), reply[i + 1].decode()) for i in range(0, len(reply), 2)]
     page = entries[:limit]
     cursor = f"{int(float(page[-1][1]))}-{page[-1][0]}" if len(entries) > limit else None
-    return IndexPage(tuple(name for name, _ in page), cursor)
+    times_ms = tuple(int(float(ms)) for _, ms in page)
+    return IndexPage(tuple(name for name, _ in page), cursor, times_ms)
 
 
 def _parse_cursor(after: str) -> tuple[str, str]:

@@ -13,7 +13,7 @@ from callsheet.storage import indexes
 from callsheet.storage.indexes import IndexPage
 from callsheet.storage.redis import keys
 from callsheet.storage.redis.connection import Storage
-from callsheet.storage.redis.scripts import Script, execute
+from callsheet.storage.redis.scripts import Command, Script, execute, execute_all
 
 TOPIC: Final = "events"
 """Topic under which changes of an owner's questions are announced."""
@@ -113,9 +113,19 @@ async def list_answered(storage: Storage, owner: str, after: str | None, limit: 
     return await indexes.read_page(storage, keys.answered_threads(owner), after, limit)
 
 
-async def answers_of(storage: Storage, thread: str) -> list[AnswerRecord]:
-    """Return the answers that people gave on a thread, oldest first."""
-    lines: list[bytes] = await execute(storage.redis, "LRANGE", keys.thread_answers(thread), 0, -1)
+async def waiting_revision(storage: Storage, owner: str) -> tuple[object, ...]:
+    """Return a value that changes with the list of the owner's threads that may wait for a person."""
+    key = keys.waiting_threads(owner)
+    count, newest = await execute_all(
+        storage.redis, [Command(("ZCARD", key)), Command(("ZRANGE", key, -1, -1, "WITHSCORES"))]
+    )
+    return (count, str(newest))
+
+
+async def answers_of(storage: Storage, thread: str, skip: int = 0, count: int = 0) -> list[AnswerRecord]:
+    """Return the answers that people gave on a thread, oldest first; or `count` before the last `skip`."""
+    first, last = -(skip + count) if count else 0, -(skip + 1)
+    lines: list[bytes] = await execute(storage.redis, "LRANGE", keys.thread_answers(thread), first, last)
     return [_answer(*line.decode().split(" ", 1)) for line in lines]
 
 

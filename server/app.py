@@ -242,7 +242,9 @@ async def _call_no_webhook(run: Run) -> None:
 def start_maintenance(ctx: AppContext) -> tuple[Callable[[], Awaitable[object]], ...]:
     """Start retention, crons and the check for lost data, and return the functions that stop them."""
     check = background.start_periodic(ctx.marker.check, _MARKER_INTERVAL_S, "lost data is not noticed")
-    return retention.start_sweeping(ctx), crons.start_firing(ctx), check
+    fill = partial(fill_owner_lists, ctx.storage)
+    filling = background.start_periodic(fill, _FILL_INTERVAL_S, "old questions are not listed yet")
+    return retention.start_sweeping(ctx), crons.start_firing(ctx), check, filling
 
 
 _LOOPBACK_PAGES: Final = (

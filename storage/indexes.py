@@ -27,6 +27,19 @@ if not score or tonumber(score) ~= tonumber(ARGV[2]) then return 0 end
 return redis.call('ZREM', KEYS[1], ARGV[1])
 """)
 
+# An entry that is newer was written by a later attempt.
+DROP_UNTIL: Final = Script("""
+local since = redis.call('ZSCORE', KEYS[1], ARGV[1])
+if not since or tonumber(since) > tonumber(ARGV[2]) then return 0 end
+return redis.call('ZREM', KEYS[1], ARGV[1])
+""")
+
+DROP_OLDER: Final = Script.with_clock("""
+local since = redis.call('ZSCORE', KEYS[1], ARGV[1])
+if not since or now_ms() - since < tonumber(ARGV[2]) then return 0 end
+return redis.call('ZREM', KEYS[1], ARGV[1])
+""")
+
 # Entries of the same millisecond are ordered by name, so a cursor is a time and a name.
 _PAGE: Final = Script("""
 local first, after, count, last = unpack(ARGV)
@@ -109,6 +122,11 @@ async def touch_existing(storage: Storage, entries: Sequence[Entry]) -> None:
     late = [ScriptCall(_TAKE_BACK, [one.list], [one.name, ms]) for one, ms, exists in rows if not exists]
     if late:
         await execute_all(storage.redis, late)
+
+
+def touch_run_call(owner: str, member: str) -> ScriptCall:
+    """Return the script that lists an unfinished run of the owner."""
+    return ScriptCall(_TOUCH, [keys.owned_runs(owner)], [member])
 
 
 def touch_thread_call(owner: str, thread_id: str) -> ScriptCall:

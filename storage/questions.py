@@ -25,19 +25,6 @@ local ms = now_ms()
 return redis.call('ZADD', KEYS[1], ms, ARGV[1])
 """)
 
-# An entry that is newer was written by a later attempt.
-_DROP: Final = Script("""
-local since = redis.call('ZSCORE', KEYS[1], ARGV[1])
-if not since or tonumber(since) > tonumber(ARGV[2]) then return 0 end
-return redis.call('ZREM', KEYS[1], ARGV[1])
-""")
-
-_DROP_OLD: Final = Script.with_clock("""
-local since = redis.call('ZSCORE', KEYS[1], ARGV[1])
-if not since or now_ms() - since < tonumber(ARGV[2]) then return 0 end
-return redis.call('ZREM', KEYS[1], ARGV[1])
-""")
-
 _ANNOUNCE: Final = Script("return redis.call('PUBLISH', KEYS[1], ARGV[1])")
 
 
@@ -78,12 +65,12 @@ async def note_waiting(storage: Storage, owner: str, thread: str) -> None:
 
 async def drop_waiting(storage: Storage, owner: str, thread: str, until_ms: int) -> None:
     """Remove a thread that waited until `until_ms` at most. Twice is safe."""
-    await _DROP(storage.redis, [keys.waiting_threads(owner)], [thread, until_ms])
+    await indexes.DROP_UNTIL(storage.redis, [keys.waiting_threads(owner)], [thread, until_ms])
 
 
 async def drop_stale(storage: Storage, owner: str, thread: str) -> None:
     """Remove a thread that does not wait, unless it was listed a moment ago."""
-    await _DROP_OLD(storage.redis, [keys.waiting_threads(owner)], [thread, _GRACE_MS])
+    await indexes.DROP_OLDER(storage.redis, [keys.waiting_threads(owner)], [thread, _GRACE_MS])
 
 
 async def note_answered(storage: Storage, owner: str, thread: str) -> None:

@@ -17,6 +17,8 @@ from callsheet.storage.spending import Account, ModelUsage
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import Thread
 
+MAX_RUNNING: Final = 100
+"""Most runs in progress that are listed."""
 MAX_SEARCHED: Final = 500
 """Most conversations that a search looks at, newest first."""
 _CHUNK: Final = 20
@@ -25,8 +27,8 @@ _OPEN: Final = frozenset({"pending", "in-progress"})
 
 
 async def list_running(ctx: AppContext, owner: str) -> list[dict[str, Any]]:
-    """Return the owner's runs that wait or run, oldest first."""
-    runs = sorted(await ctx.worker.runs.open_runs(owner), key=lambda run: run.created_ms)
+    """Return the owner's runs that wait or run, oldest first, `MAX_RUNNING` at most."""
+    runs = await ctx.worker.runs.list_open(owner, MAX_RUNNING)
     records = await threads.get_many(ctx.storage, [run.thread for run in runs], owner)
     views = (_running_view(ctx, run, record) for run, record in zip(runs, records, strict=True))
     return list(await asyncio.gather(*views))

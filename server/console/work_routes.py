@@ -63,7 +63,7 @@ class RenderedMarkdown(BaseModel):
 @router.get("/running", responses=documented_responses(*_READ, reply=list[RunningRun]))
 @with_policy(API_READ)
 async def list_running(request: Request) -> list[dict[str, Any]]:
-    """List the runs that wait or run, on all threads, oldest first."""
+    """List the 100 oldest runs that wait or run, on all threads, oldest first."""
     return await work.list_running(app_context(request), current_owner(request))
 
 

@@ -223,7 +223,7 @@ async def test_answers_are_listed_in_pages_also_those_of_one_thread(client: http
     answers: list[int] = []
     cursor = None
     for size in (2, 2, 1):
-        query = {"state": "answered", "limit": 2, **({"cursor": cursor} if cursor else {})}
+        query: dict[str, Any] = {"state": "answered", "limit": 2, **({"cursor": cursor} if cursor else {})}
         reply = (await client.get("/api/questions", params=query)).json()
         assert len(reply["questions"]) == size
         answers += [one["answer"]["count"] for one in reply["questions"]]

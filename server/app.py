@@ -66,6 +66,7 @@ from callsheet.server.telemetry import tracing
 from callsheet.server.telemetry.telemetry import Telemetry, collect_metrics
 from callsheet.state.owners import LOCAL
 from callsheet.storage.checkpoints import RedisSaver
+from callsheet.storage.owner_lists import fill_owner_lists
 from callsheet.storage.redis import health
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.redis.health import DataMarker
@@ -77,6 +78,8 @@ _EXTRA_THREADS: Final = 8
 """Threads for imports, files and name resolution, beside those of nodes."""
 _MARKER_INTERVAL_S: Final = 30.0
 """Seconds between two checks that storage still has its data."""
+_FILL_INTERVAL_S: Final = 60.0
+"""Seconds until lists that could not be filled are tried again."""
 _SHARED: Final[tuple[APIRouter, ...]] = (
     health_routes.router,
     archive.router,

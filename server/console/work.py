@@ -1,7 +1,7 @@
 """The work of an owner: runs in progress with what they have done, and the latest conversations."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
 from callsheet.server.console.questions import thread_fields
@@ -74,20 +74,29 @@ async def _progress(ctx: AppContext, thread: Thread) -> dict[str, int] | None:
     return {"done": sum(status not in _OPEN for status in statuses), "total": len(statuses)}
 
 
-async def list_recent(ctx: AppContext, owner: str, words: str, limit: int) -> list[dict[str, Any]]:
-    """Return the latest conversations in which `words` occur: in title, ids or workflow, in any case."""
+async def list_recent(
+    ctx: AppContext, owner: str, words: str, limit: int, has_left: Callable[[], Awaitable[bool]]
+) -> list[dict[str, Any]]:
+    """Return the latest conversations in which `words` occur: in title, ids or workflow, in any case.
+
+    The search ends once the client `has_left`.
+    """
     views: list[dict[str, Any]] = []
     for start in range(0, MAX_SEARCHED, _CHUNK):
         page = await threads.list_newest(ctx.storage, owner, start, _CHUNK)
         shown = await asyncio.gather(*(_recent_view(ctx, thread) for thread in page))
         views += [view for view in shown if words.casefold() in _search_text(view)]
-        if len(views) >= limit or not page:
+        if len(views) >= limit or not page or await has_left():
             break
     return views[:limit]
 
 
 async def _recent_view(ctx: AppContext, thread: Thread) -> dict[str, Any]:
-    title = title_of(await newest_values(ctx, thread))
+    title = thread.title
+    # The first message stays the first; a state without one may get one.
+    if not title and thread.titled_ms != thread.state_updated_ms:
+        title = title_of(await newest_values(ctx, thread))
+        await threads.set_title(ctx.storage, thread, title)
     return {
         **thread_fields(thread),
         "title": title or thread.artefact.partition(":")[2] or thread.id,

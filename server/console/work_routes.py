@@ -76,7 +76,7 @@ async def list_recent(
 ) -> list[dict[str, Any]]:
     """List the latest threads, or those of the newest 500 in which the words occur."""
     ctx, owner = app_context(request), current_owner(request)
-    return await work.list_recent(ctx, owner, q.strip(), limit)
+    return await work.list_recent(ctx, owner, q.strip(), limit, request.is_disconnected)
 
 
 @router.post("/markdown", responses=documented_responses(*_READ, 413, reply=RenderedMarkdown))

@@ -27,6 +27,19 @@ if not score or tonumber(score) ~= tonumber(ARGV[2]) then return 0 end
 return redis.call('ZREM', KEYS[1], ARGV[1])
 """)
 
+# An entry that is newer was written by a later attempt.
+DROP_UNTIL: Final = Script("""
+local since = redis.call('ZSCORE', KEYS[1], ARGV[1])
+if not since or tonumber(since) > tonumber(ARGV[2]) then return 0 end
+return redis.call('ZREM', KEYS[1], ARGV[1])
+""")
+
+DROP_OLDER: Final = Script.with_clock("""
+local since = redis.call('ZSCORE', KEYS[1], ARGV[1])
+if not since or now_ms() - since < tonumber(ARGV[2]) then return 0 end
+return redis.call('ZREM', KEYS[1], ARGV[1])
+""")
+
 # Entries of the same millisecond are ordered by name, so a cursor is a time and a name.
 _PAGE: Final = Script("""
 local first, after, count, last = unpack(ARGV)
@@ -48,6 +61,13 @@ class IndexPage:
     ids: tuple[str, ...]
     next: str | None
     """Cursor of the next page; None at the end."""
+    times_ms: tuple[int, ...] = ()
+    """Times of the entries."""
+
+
+def cursor_at(ms: int, name: str) -> str:
+    """Return the cursor of a list, newest first, whose next entry is this one."""
+    return f"{ms}-{name}\0"
 
 
 async def touch(storage: Storage, owner: str, kind: str, name: str) -> None:
@@ -104,6 +124,11 @@ async def touch_existing(storage: Storage, entries: Sequence[Entry]) -> None:
         await execute_all(storage.redis, late)
 
 
+def touch_run_call(owner: str, member: str) -> ScriptCall:
+    """Return the script that lists an unfinished run of the owner."""
+    return ScriptCall(_TOUCH, [keys.owned_runs(owner)], [member])
+
+
 def touch_thread_call(owner: str, thread_id: str) -> ScriptCall:
     """Return the script of `touch_thread`."""
     return ScriptCall(_TOUCH, [keys.owned_threads(owner)], [thread_id])
@@ -130,7 +155,8 @@ async def read_page(
     entries = [(reply[i].decode(), reply[i + 1].decode()) for i in range(0, len(reply), 2)]
     page = entries[:limit]
     cursor = f"{int(float(page[-1][1]))}-{page[-1][0]}" if len(entries) > limit else None
-    return IndexPage(tuple(name for name, _ in page), cursor)
+    times_ms = tuple(int(float(ms)) for _, ms in page)
+    return IndexPage(tuple(name for name, _ in page), cursor, times_ms)
 
 
 def _parse_cursor(after: str) -> tuple[str, str]:

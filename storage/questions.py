@@ -13,7 +13,7 @@ from callsheet.storage import indexes
 from callsheet.storage.indexes import IndexPage
 from callsheet.storage.redis import keys
 from callsheet.storage.redis.connection import Storage
-from callsheet.storage.redis.scripts import Script, execute
+from callsheet.storage.redis.scripts import Command, Script, execute, execute_all
 
 TOPIC: Final = "events"
 """Topic under which changes of an owner's questions are announced."""
@@ -23,19 +23,6 @@ _GRACE_MS: Final = 60_000
 _NOTE: Final = Script.with_clock("""
 local ms = now_ms()
 return redis.call('ZADD', KEYS[1], ms, ARGV[1])
-""")
-
-# An entry that is newer was written by a later attempt.
-_DROP: Final = Script("""
-local since = redis.call('ZSCORE', KEYS[1], ARGV[1])
-if not since or tonumber(since) > tonumber(ARGV[2]) then return 0 end
-return redis.call('ZREM', KEYS[1], ARGV[1])
-""")
-
-_DROP_OLD: Final = Script.with_clock("""
-local since = redis.call('ZSCORE', KEYS[1], ARGV[1])
-if not since or now_ms() - since < tonumber(ARGV[2]) then return 0 end
-return redis.call('ZREM', KEYS[1], ARGV[1])
 """)
 
 _ANNOUNCE: Final = Script("return redis.call('PUBLISH', KEYS[1], ARGV[1])")
@@ -78,12 +65,12 @@ async def note_waiting(storage: Storage, owner: str, thread: str) -> None:
 
 async def drop_waiting(storage: Storage, owner: str, thread: str, until_ms: int) -> None:
     """Remove a thread that waited until `until_ms` at most. Twice is safe."""
-    await _DROP(storage.redis, [keys.waiting_threads(owner)], [thread, until_ms])
+    await indexes.DROP_UNTIL(storage.redis, [keys.waiting_threads(owner)], [thread, until_ms])
 
 
 async def drop_stale(storage: Storage, owner: str, thread: str) -> None:
     """Remove a thread that does not wait, unless it was listed a moment ago."""
-    await _DROP_OLD(storage.redis, [keys.waiting_threads(owner)], [thread, _GRACE_MS])
+    await indexes.DROP_OLDER(storage.redis, [keys.waiting_threads(owner)], [thread, _GRACE_MS])
 
 
 async def note_answered(storage: Storage, owner: str, thread: str) -> None:
@@ -113,9 +100,19 @@ async def list_answered(storage: Storage, owner: str, after: str | None, limit: 
     return await indexes.read_page(storage, keys.answered_threads(owner), after, limit)
 
 
-async def answers_of(storage: Storage, thread: str) -> list[AnswerRecord]:
-    """Return the answers that people gave on a thread, oldest first."""
-    lines: list[bytes] = await execute(storage.redis, "LRANGE", keys.thread_answers(thread), 0, -1)
+async def waiting_revision(storage: Storage, owner: str) -> tuple[object, ...]:
+    """Return a value that changes with the list of the owner's threads that may wait for a person."""
+    key = keys.waiting_threads(owner)
+    count, newest = await execute_all(
+        storage.redis, [Command(("ZCARD", key)), Command(("ZRANGE", key, -1, -1, "WITHSCORES"))]
+    )
+    return (count, str(newest))
+
+
+async def answers_of(storage: Storage, thread: str, skip: int = 0, count: int = 0) -> list[AnswerRecord]:
+    """Return the answers that people gave on a thread, oldest first; or `count` before the last `skip`."""
+    first, last = -(skip + count) if count else 0, -(skip + 1)
+    lines: list[bytes] = await execute(storage.redis, "LRANGE", keys.thread_answers(thread), first, last)
     return [_answer(*line.decode().split(" ", 1)) for line in lines]
 
 

@@ -33,4 +33,4 @@ def _bounded_table(state: StateBlock, start: int, end: int, silent: bool) -> boo
     heading = state.src[state.bMarks[start] : state.eMarks[start]]
     if (heading.count("|") + 1) * len(state.bMarks) > MAX_CELLS:
         return False
-    return table(state, start, end, silent)
+    return bool(table(state, start, end, silent))

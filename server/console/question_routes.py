@@ -96,7 +96,8 @@ async def list_questions(
 ) -> dict[str, Any]:
     """List the questions that wait for an answer, longest first; or those that were answered, last first.
 
-    A page may have a few more than `limit`: all questions of a thread are on one.
+    A page of those that wait may have a few more than `limit`: all questions of a thread are on one. It may
+    have fewer, or none, with a `next`: one request looks at 500 threads at most.
     """
     storage, owner = app_context(request).storage, current_owner(request)
     listing = questions.list_waiting if state == "waiting" else questions.list_answered

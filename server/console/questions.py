@@ -17,7 +17,7 @@ from callsheet.state.approvals import check_answer
 from callsheet.state.errors import Conflict, Invalid, InvalidArguments, Missing
 from callsheet.state.times import iso_time_or_none
 from callsheet.storage import questions
-from callsheet.storage.indexes import IndexPage
+from callsheet.storage.indexes import IndexPage, cursor_at
 from callsheet.storage.questions import AnswerRecord
 from callsheet.storage.redis import keys
 from callsheet.storage.redis.connection import Storage
@@ -28,6 +28,11 @@ from callsheet.storage.threads.threads import Thread
 _SEPARATOR: Final = ":"
 _CHUNK: Final = 100
 """Threads that are read at once."""
+_MOST_READ: Final = 500
+"""Threads that one request looks at; a page that is short has a cursor."""
+_SKIPPED: Final = "~"
+"""In a cursor, between the number of a thread's answers that were shown and the thread's entry."""
+_MAX_DIGITS: Final = 9
 _POLL_S: Final = 5.0
 """Seconds until a reader looks without an announcement, whose sender may have died."""
 
@@ -91,17 +96,30 @@ async def list_waiting(
 ) -> tuple[list[dict[str, Any]], str | None]:
     """Return a page of the questions that wait, longest first, and the cursor of the next page."""
     views: list[dict[str, Any]] = []
-    while True:
-        page = await questions.list_waiting(storage, owner, cursor, min(limit, _CHUNK))
-        records = await threads.get_many(storage, page.ids, owner)
-        for name, record in zip(page.ids, records, strict=True):
-            waiting = questions_of(record) if record else []
-            if not waiting and (record is None or record.status != "busy"):
-                await questions.drop_stale(storage, owner, name)
-            views += [one.view for one in waiting if workflow in {None, one.thread.graph}]
-        cursor = page.next
+    count = min(limit, _CHUNK)
+    for _ in range(_MOST_READ // count):
+        waiting, cursor, _ = await _read_waiting(storage, owner, cursor, count)
+        views += [one.view for one in waiting if workflow in {None, one.thread.graph}]
         if cursor is None or len(views) >= limit:
-            return views, cursor
+            break
+    return views, cursor
+
+
+async def _read_waiting(
+    storage: Storage, owner: str, cursor: str | None, count: int
+) -> tuple[list[WaitingQuestion], str | None, bool]:
+    """Return the questions of `count` threads, the next cursor, and whether all of the threads wait."""
+    page = await questions.list_waiting(storage, owner, cursor, count)
+    records = await threads.get_many(storage, page.ids, owner)
+    waiting: list[WaitingQuestion] = []
+    all_wait = True
+    for name, record in zip(page.ids, records, strict=True):
+        own = questions_of(record) if record else []
+        all_wait = all_wait and bool(own)
+        if not own and (record is None or record.status != "busy"):
+            await questions.drop_stale(storage, owner, name)
+        waiting += own
+    return waiting, page.next, all_wait
 
 
 async def list_answered(
@@ -109,16 +127,38 @@ async def list_answered(
 ) -> tuple[list[dict[str, Any]], str | None]:
     """Return a page of the answers that were given, by thread, the last answer first."""
     views: list[dict[str, Any]] = []
-    while True:
-        page: IndexPage = await questions.list_answered(storage, owner, cursor, min(limit, _CHUNK))
+    skip, cursor = _parse_answered(cursor)
+    count = min(limit, _CHUNK)
+    for _ in range(_MOST_READ // count):
+        page: IndexPage = await questions.list_answered(storage, owner, cursor, count)
         records = await threads.get_many(storage, page.ids, owner)
-        for record in records:
-            if record and workflow in {None, record.graph}:
-                given = await questions.answers_of(storage, record.id)
-                views += [_answered_view(record, one) for one in reversed(given)]
+        for ms, record in zip(page.times_ms, records, strict=True):
+            if record is None or workflow not in {None, record.graph}:
+                continue
+            # One more than fits shows whether the thread has more.
+            room = limit - len(views) + 1
+            skipped = skip[1] if skip[0] == record.id else 0
+            given = await questions.answers_of(storage, record.id, skipped, room)
+            views += [_answered_view(record, one) for one in reversed(given)]
+            if len(views) > limit:
+                return views[:limit], f"{skipped + room - 1}{_SKIPPED}{ms}-{record.id}"
         cursor = page.next
-        if cursor is None or len(views) >= limit:
-            return views, cursor
+        if cursor is None:
+            break
+    return views, cursor
+
+
+def _parse_answered(cursor: str | None) -> tuple[tuple[str, int], str | None]:
+    """Return the thread of a cursor with the number of its answers that were shown, and a list's cursor."""
+    count, separator, entry = (cursor or "").partition(_SKIPPED)
+    ms, _, thread = entry.partition("-")
+    if not (separator and len(count) <= _MAX_DIGITS and count.isascii() and count.isdecimal()):
+        return ("", 0), cursor
+    if not (ms.isascii() and ms.isdecimal()):
+        raise Invalid(
+            f"cursor {cursor!r} is not a page's `next`", remedy="send the `next` of the previous page"
+        )
+    return (thread, int(count)), cursor_at(int(ms), thread)
 
 
 def _answered_view(thread: Thread, given: AnswerRecord) -> dict[str, Any]:
@@ -228,22 +268,41 @@ async def follow_waiting(
 ) -> AsyncGenerator[list[str] | None, None]:
     """Yield the ids of the questions that wait, first as they are and then at each change; None if silent."""
     known: list[str] | None = None
+    read: tuple[object, ...] | None = None
     async with worker.events.announcements.subscribe_to(keys.waiting_threads(owner)) as bell:
         silent_s = 0.0
+        is_announced = True
         while True:
             bell.clear()
             await is_allowed()
-            views, _ = await list_waiting(worker.storage, owner, None, None, _MOST)
-            ids = [str(view["id"]) for view in views]
-            if ids != known:
-                known, silent_s = ids, 0.0
-                yield ids
+            revision = await questions.waiting_revision(worker.storage, owner)
+            if is_announced or revision != read:
+                ids, is_settled = await _waiting_ids(worker.storage, owner)
+                # A thread that is listed begins to wait later, and that changes no list.
+                read = revision if is_settled else None
+                if ids != known:
+                    known, silent_s = ids, 0.0
+                    yield ids
             wait_s = min(_POLL_S, heartbeat_s)
-            if not await wait_for_signal(bell, wait_s):
+            is_announced = await wait_for_signal(bell, wait_s)
+            if not is_announced:
                 silent_s += wait_s
             if silent_s >= heartbeat_s:
                 silent_s = 0.0
                 yield None
+
+
+async def _waiting_ids(storage: Storage, owner: str) -> tuple[list[str], bool]:
+    """Return the ids of the questions that wait, and whether all listed threads do."""
+    ids: list[str] = []
+    cursor, all_wait = None, True
+    while len(ids) < _MOST:
+        waiting, cursor, page_waits = await _read_waiting(storage, owner, cursor, _CHUNK)
+        ids += [one.id for one in waiting]
+        all_wait = all_wait and page_waits
+        if cursor is None:
+            break
+    return ids, all_wait
 
 
 _MOST: Final = 1_000

@@ -1,7 +1,7 @@
 """The work of an owner: runs in progress with what they have done, and the latest conversations."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
 from callsheet.server.console.questions import thread_fields
@@ -17,6 +17,8 @@ from callsheet.storage.spending import Account, ModelUsage
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import Thread
 
+MAX_RUNNING: Final = 100
+"""Most runs in progress that are listed."""
 MAX_SEARCHED: Final = 500
 """Most conversations that a search looks at, newest first."""
 _CHUNK: Final = 20
@@ -25,8 +27,8 @@ _OPEN: Final = frozenset({"pending", "in-progress"})
 
 
 async def list_running(ctx: AppContext, owner: str) -> list[dict[str, Any]]:
-    """Return the owner's runs that wait or run, oldest first."""
-    runs = sorted(await ctx.worker.runs.open_runs(owner), key=lambda run: run.created_ms)
+    """Return the owner's runs that wait or run, oldest first, `MAX_RUNNING` at most."""
+    runs = await ctx.worker.runs.list_open(owner, MAX_RUNNING)
     records = await threads.get_many(ctx.storage, [run.thread for run in runs], owner)
     views = (_running_view(ctx, run, record) for run, record in zip(runs, records, strict=True))
     return list(await asyncio.gather(*views))
@@ -72,20 +74,29 @@ async def _progress(ctx: AppContext, thread: Thread) -> dict[str, int] | None:
     return {"done": sum(status not in _OPEN for status in statuses), "total": len(statuses)}
 
 
-async def list_recent(ctx: AppContext, owner: str, words: str, limit: int) -> list[dict[str, Any]]:
-    """Return the latest conversations in which `words` occur: in title, ids or workflow, in any case."""
+async def list_recent(
+    ctx: AppContext, owner: str, words: str, limit: int, has_left: Callable[[], Awaitable[bool]]
+) -> list[dict[str, Any]]:
+    """Return the latest conversations in which `words` occur: in title, ids or workflow, in any case.
+
+    The search ends once the client `has_left`.
+    """
     views: list[dict[str, Any]] = []
     for start in range(0, MAX_SEARCHED, _CHUNK):
         page = await threads.list_newest(ctx.storage, owner, start, _CHUNK)
         shown = await asyncio.gather(*(_recent_view(ctx, thread) for thread in page))
         views += [view for view in shown if words.casefold() in _search_text(view)]
-        if len(views) >= limit or not page:
+        if len(views) >= limit or not page or await has_left():
             break
     return views[:limit]
 
 
 async def _recent_view(ctx: AppContext, thread: Thread) -> dict[str, Any]:
-    title = title_of(await newest_values(ctx, thread))
+    title = thread.title
+    # The first message stays the first; a state without one may get one.
+    if not title and thread.titled_ms != thread.state_updated_ms:
+        title = title_of(await newest_values(ctx, thread))
+        await threads.set_title(ctx.storage, thread, title)
     return {
         **thread_fields(thread),
         "title": title or thread.artefact.partition(":")[2] or thread.id,

@@ -63,7 +63,7 @@ class RenderedMarkdown(BaseModel):
 @router.get("/running", responses=documented_responses(*_READ, reply=list[RunningRun]))
 @with_policy(API_READ)
 async def list_running(request: Request) -> list[dict[str, Any]]:
-    """List the runs that wait or run, on all threads, oldest first."""
+    """List the 100 oldest runs that wait or run, on all threads, oldest first."""
     return await work.list_running(app_context(request), current_owner(request))
 
 
@@ -76,7 +76,7 @@ async def list_recent(
 ) -> list[dict[str, Any]]:
     """List the latest threads, or those of the newest 500 in which the words occur."""
     ctx, owner = app_context(request), current_owner(request)
-    return await work.list_recent(ctx, owner, q.strip(), limit)
+    return await work.list_recent(ctx, owner, q.strip(), limit, request.is_disconnected)
 
 
 @router.post("/markdown", responses=documented_responses(*_READ, 413, reply=RenderedMarkdown))

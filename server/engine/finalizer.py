@@ -11,7 +11,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from callsheet.server.engine.background import BackgroundTasks
 from callsheet.state.errors import Missing
 from callsheet.storage.redis import health
-from callsheet.storage.runs.records import Run
+from callsheet.storage.runs.records import OPEN_STATUSES, Run
 from callsheet.storage.runs.runs import Runs
 
 CallWebhook = Callable[[Run], Awaitable[None]]
@@ -57,6 +57,8 @@ class RunFinalizer:
                 return
             await self._tell(record)
             await self._runs.mark_webhook_called(thread, run)
+        if record and record.status not in OPEN_STATUSES:
+            await self._runs.unlist(record, record.updated_ms)
         # Only a temporary thread has its run's id.
         if thread != run:
             await self._runs.unschedule_check(thread, run)

@@ -494,6 +494,7 @@ class Worker:
         following = await self.runs.finish(attempt, outcome)
         if changes_questions:
             self.finalizer.start_task(questions.announce(self.storage, record.owner))
+        self.finalizer.start_task(self.runs.unlist(record, attempt.started_ms))
         self.finalizer.start_task(self._finalize(record))
         if following:
             self._start(attempt.thread, following)

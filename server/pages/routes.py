@@ -1,5 +1,6 @@
 """Landing pages over REST: read, restore, lock, upload files, and chat."""
 
+import re
 from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, Final, Literal
@@ -58,6 +59,19 @@ _BOXED: Final = (
 """Policy that isolates an exported page from the rest of the origin."""
 _READABLE: Final = "sandbox allow-same-origin; frame-ancestors 'self'"
 """Policy of the console's frame, which marks the page's elements; no script, form or link works there."""
+
+
+_HOST: Final = re.compile(r"[A-Za-z0-9.-]+(:[0-9]+)?")
+
+
+def _own_files(request: Request, page_id: str) -> str:
+    """Return the address of a page's uploads for a Content-Security-Policy.
+
+    The frame's requests carry the person's session, so an image must not lead to any other route.
+    """
+    host = request.headers.get("host", "")
+    # Policies have no form for IPv6 addresses; images are in the document by default.
+    return f"{host}{upload_url(page_id, '')}" if _HOST.fullmatch(host) else ""
 
 
 async def _page_ref(page_id: str, request: Request) -> views.PageRef:
@@ -186,6 +200,7 @@ async def unlock_page_element(element_id: str, ref: _Page) -> dict[str, Any]:
 @router.get("/export", responses=_HTML, response_class=Response)
 @with_policy(API_READ)
 async def export_page(
+    request: Request,
     ref: _Page,
     version: Annotated[
         str | None, Query(max_length=80, description="A version's id, or `start`; the newest when left out")
@@ -208,7 +223,13 @@ async def export_page(
     It loads what lies elsewhere with `external=linked` only: that tells the other server what the address
     holds.
     """
-    document = await views.export_html(ref, version, inline=images == "inline", external=external == "linked")
+    document = await views.export_html(
+        ref,
+        version,
+        inline=images == "inline",
+        external=external == "linked",
+        files=_own_files(request, ref.artefact.id) if view == "frame" else "'self'",
+    )
     name = f"filename*=UTF-8''{quote(ref.artefact.id, safe='')}.html"
     return Response(
         document.html,

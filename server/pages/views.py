@@ -249,15 +249,15 @@ async def page_at(ref: PageRef, version_id: str | None) -> Page:
 
 
 async def export_html(
-    ref: PageRef, version_id: str | None, *, inline: bool, external: bool = False
+    ref: PageRef, version_id: str | None, *, inline: bool, external: bool = False, files: str = "'self'"
 ) -> Document:
     """Return a version as an HTML document; `inline` embeds the images uploaded to the page.
 
-    `external` lets it load images and films from elsewhere.
+    `external` lets it load images and films from elsewhere; `files` says where its own may come from.
     """
     page = await page_at(ref, version_id)
     images = await _image_data_uris(ref, page) if inline else {}
-    return await asyncio.to_thread(render_document, page, images, external=external)
+    return await asyncio.to_thread(render_document, page, images, external=external, files=files)
 
 
 async def _image_data_uris(ref: PageRef, page: Page) -> dict[str, str]:

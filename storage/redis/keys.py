@@ -370,6 +370,11 @@ def owned_threads(owner: str) -> str:
     return f"owner:{hash_tag(owner)}:threads"
 
 
+def owned_runs(owner: str) -> str:
+    """Sorted set of the owner's unfinished runs, by creation. A run in it may have ended."""
+    return f"owner:{hash_tag(owner)}:runs"
+
+
 def waiting_threads(owner: str) -> str:
     """Sorted set of the owner's threads that may wait for a person, by time; also a channel of changes."""
     return f"owner:{hash_tag(owner)}:waiting"
@@ -500,6 +505,9 @@ def vendor_tokens(vendor: str) -> str:
 
 CRONS_DUE: Final = "crons:due"
 """Sorted set of the cron jobs, by next start."""
+
+OWNERS_LISTED: Final = "callsheet:owners-listed"
+"""Exists once the questions and runs of versions without lists by owner are in these lists."""
 
 DATA_MARKER: Final = "callsheet:marker"
 """Random text, written by the first server; another text shows that the data was emptied or replaced."""

@@ -12,12 +12,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from callsheet.state.errors import Busy, Conflict, Fenced, Missing
+from callsheet.storage import indexes
 from callsheet.storage.redis import keys
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.redis.scripts import Argument, Script, ScriptCall, combine, execute, hgetall
 from callsheet.storage.runs import scripts
 from callsheet.storage.runs.idempotency import reused_key
 from callsheet.storage.runs.records import (
+    OPEN_STATUSES,
     Action,
     CancelResult,
     CrashSuspect,
@@ -35,6 +37,10 @@ LEASE_S: Final = 10.0
 
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False)
 _NO_PRECONDITION: Final = ("", "", "", "", "")
+_UNRECORDED_MS: Final = 60_000
+"""Age of an entry of the owner's list whose run will not be recorded any more."""
+_MAX_PAGES: Final = 10
+"""Most pages of an owner's unfinished runs that one request reads."""
 _FIRST_CHECK_S: Final = 5.0
 """Delay of the first check: a run normally starts by itself, and its record is written after its entry."""
 
@@ -69,14 +75,18 @@ class Runs:
         # The entry comes first: after a crash, nothing would find a run without one.
         entry = _check_call(thread, request.id, request.due_ms, _FIRST_CHECK_S)
         record = ScriptCall(scripts.CREATE, [*keys.run_keys(thread), memo], args)
-        _, answer = await self.redis.execute_batch([entry, record])
+        owned = indexes.touch_run_call(request.owner, _member(thread, request.id))
+        _, _, answer = await self.redis.execute_batch([entry, owned, record])
         verdict, run, since = _texts(answer)
+        if run != request.id:
+            await self._unlist(request.owner, _member(thread, request.id))
         _require_recorded(verdict, run, request)
         if run != request.id:
             await self.unschedule_check(thread, request.id)
             if verdict == "start":
                 # A failed run that resumes has no entry any more.
                 await self.schedule_check(thread, run, _FIRST_CHECK_S)
+                await self.redis.execute_batch([indexes.touch_run_call(request.owner, _member(thread, run))])
         if verdict == "deleting":
             raise Missing(
                 f"thread {thread!r} is being deleted",
@@ -253,6 +263,40 @@ class Runs:
         """Return the owner's unfinished runs, of one thread or of all."""
         runs = await self._existing([entry for entry in await self._all_open() if thread in {None, entry[0]}])
         return [run for run in runs if run.owner == owner and run.status in {"pending", "running"}]
+
+    async def list_open(self, owner: str, most: int) -> list[Run]:
+        """Return the owner's `most` oldest unfinished runs; drops entries of runs that have ended."""
+        found: list[Run] = []
+        key, start = keys.owned_runs(owner), 0
+        for _ in range(_MAX_PAGES):
+            members: list[bytes] = await execute(self.redis, "ZRANGE", key, start, start + most - 1)
+            names = [_parse_member(member) for member in members]
+            records = await asyncio.gather(*(hgetall(self.redis, keys.run(*name)) for name in names))
+            kept = 0
+            for name, record in zip(names, records, strict=True):
+                run = _run(*name, record) if record else None
+                if run is not None and run.status in OPEN_STATUSES:
+                    found.append(run)
+                elif await self._drop_ended(owner, name, run):
+                    continue
+                kept += 1
+            start += kept
+            if len(members) < most or len(found) >= most:
+                break
+        return found[:most]
+
+    async def unlist(self, run: Run, until_ms: int) -> None:
+        """Remove a run that ended from its owner's list, unless it was continued after `until_ms`."""
+        await self._unlist(run.owner, _member(run.thread, run.id), until_ms)
+
+    async def _unlist(self, owner: str, member: str, until_ms: int | str = "+inf") -> None:
+        await indexes.DROP_UNTIL(self.redis, [keys.owned_runs(owner)], [member, until_ms])
+
+    async def _drop_ended(self, owner: str, name: tuple[str, str], run: Run | None) -> bool:
+        """Drop the entry of a run that has ended or was never recorded; return whether it was dropped."""
+        # The record is written after the entry.
+        drop, age_ms = (indexes.DROP_UNTIL, run.updated_ms) if run else (indexes.DROP_OLDER, _UNRECORDED_MS)
+        return bool(await drop(self.redis, [keys.owned_runs(owner)], [_member(*name), age_ms]))
 
     async def _all_open(self) -> list[tuple[str, str]]:
         return [_parse_member(member) for member in await self.redis.zrange(keys.open_runs(), 0, -1)]

@@ -183,6 +183,75 @@ async def test_the_record_of_an_answer_says_who_decided_what_about_what(
     assert not await storage.redis.exists(keys.thread_answers(thread))
 
 
+async def test_answers_are_listed_in_pages_also_those_of_one_thread(client: httpx.AsyncClient) -> None:
+    first = await order(client, "loaves")
+    for thread, counts in ((first, range(3)), (await order(client, "rolls"), range(3, 5))):
+        for count in counts:
+            resume = {"assistant_id": "ordering", "command": {"resume": {"count": count}}}
+            await client.post(f"/threads/{thread}/runs/wait", json=resume)
+            again = {"assistant_id": "ordering", "input": {"item": "more"}}
+            await client.post(f"/threads/{thread}/runs/wait", json=again)
+    answers: list[int] = []
+    cursor = None
+    for size in (2, 2, 1):
+        query: dict[str, Any] = {"state": "answered", "limit": 2, **({"cursor": cursor} if cursor else {})}
+        reply = (await client.get("/api/questions", params=query)).json()
+        assert len(reply["questions"]) == size
+        answers += [one["answer"]["count"] for one in reply["questions"]]
+        cursor = reply["next"]
+    assert (answers, cursor) == ([4, 3, 2, 1, 0], None)
+    wrong = {"state": "answered", "cursor": "1~nothing"}
+    assert (await client.get("/api/questions", params=wrong)).status_code == 422
+
+
+async def test_one_request_looks_at_a_bounded_number_of_threads(
+    client: httpx.AsyncClient, storage: Storage
+) -> None:
+    """Where few of many match, pages are short, and the cursor leads on."""
+    thread = await order(client, "loaves")
+    record = await storage.redis.hgetall(keys.thread_meta(thread))
+    pipeline = storage.redis.pipeline(transaction=False)
+    for number in range(600):
+        pipeline.hset(keys.thread_meta(f"t{number}"), mapping=record)
+    lists = (keys.waiting_threads("local"), keys.answered_threads("local"))
+    for name in lists:
+        pipeline.zadd(name, {f"t{number}": number + 1 for number in range(600)})
+    await pipeline.execute()
+    for state in ("waiting", "answered"):
+        query = {"state": state, "workflow": "page_builder", "limit": 100}
+        page = (await client.get("/api/questions", params=query)).json()
+        assert (page["questions"], bool(page["next"])) == ([], True)
+        page = (await client.get("/api/questions", params={**query, "cursor": page["next"]})).json()
+        assert (page["questions"], page["next"]) == ([], None)
+
+
+async def test_a_silent_stream_of_the_inbox_reads_no_threads(valkey_url: str, storage: Storage) -> None:
+    """It compares the list's revision, and still notices what nobody announced."""
+    with running_server(valkey_url, {"ordering": ordering()}, heartbeat_s=0.05) as url:
+        async with httpx.AsyncClient(base_url=url, timeout=20) as client:
+            thread = await order(client, "loaves")
+            async with client.stream("GET", "/api/questions/events") as reply:
+                lines = reply.aiter_lines()
+                while not (await anext(lines)).startswith("data:"):
+                    pass
+                before = await _calls(storage)
+                for _ in range(20):
+                    await anext(lines)
+                after = await _calls(storage)
+                await storage.redis.zrem(keys.waiting_threads("local"), thread)
+                while not (line := await anext(lines)).startswith("data:"):
+                    pass
+    assert after["zcard"] - before["zcard"] > 5
+    assert after["hgetall"] - before["hgetall"] <= 1, "but for one late announcement"
+    assert '"count":0' in line.replace(" ", "")
+
+
+async def _calls(storage: Storage) -> dict[str, int]:
+    """Return how often some commands were called."""
+    info = await storage.redis.info("commandstats")
+    return {name: info.get(f"cmdstat_{name}", {}).get("calls", 0) for name in ("zcard", "hgetall")}
+
+
 async def test_a_deletion_on_a_page_is_a_question_about_a_plan(client: httpx.AsyncClient) -> None:
     for message in ("make a landing page for Miel, a bakery in Lyon", "clear the page"):
         reply = await client.post("/api/pages/p-1/chat", json={"message": message, "provider": "offline"})

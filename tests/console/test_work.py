@@ -1,6 +1,7 @@
 """The overview of an owner's work, and Markdown that becomes harmless HTML."""
 
 import asyncio
+import json
 import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any
@@ -11,6 +12,10 @@ import pytest
 from callsheet.server.app import create_app
 from callsheet.server.console.markdown import render
 from callsheet.server.settings.settings import Settings
+from callsheet.storage import Storage
+from callsheet.storage.redis import keys
+from callsheet.storage.runs.records import RunRequest, request_fields
+from callsheet.storage.runs.runs import Runs
 from tests.doubles.served import app_client, served_app
 from tests.doubles.waiting import eventually
 from tests.doubles.wire_graphs import GRAPHS
@@ -41,6 +46,100 @@ async def test_runs_in_progress_are_listed_over_all_threads(valkey_url: str) -> 
             return bool((await client.get("/api/running")).json() == [])
 
         await eventually(is_idle, "the end of the runs")
+
+
+async def test_runs_in_progress_are_read_from_the_owners_own_list(valkey_url: str, storage: Storage) -> None:
+    """Those of others cost nothing; at most 100 are listed, and entries of ended runs are dropped."""
+    app = create_app(Settings(redis_url=valkey_url), GRAPHS)
+    async with app.router.lifespan_context(app), app_client(app) as client:
+        runs = Runs(storage)
+        for number in range(103):
+            await runs.create(RunRequest(f"t{number:03}", f"r{number:03}", "slow", "local", request_fields()))
+        for number in range(50):
+            await runs.create(RunRequest(f"o{number}", f"o{number}", "slow", "bob", request_fields()))
+        await storage.redis.hset(keys.run("t000", "r000"), "status", "success")
+        await storage.redis.zadd(keys.owned_runs("local"), {"gone\0gone": 1})
+        before = await storage.redis.info("commandstats")
+        running = (await client.get("/api/running")).json()
+        after = await storage.redis.info("commandstats")
+        assert [one["run"] for one in running] == [f"r{number:03}" for number in range(1, 101)]
+        read = after["cmdstat_hgetall"]["calls"] - before["cmdstat_hgetall"]["calls"]
+        assert read < 103 + 103 + 50, "one for each run and thread of the owner"
+        left = [name.decode() for name in await storage.redis.zrange(keys.owned_runs("local"), 0, 1)]
+        assert left == ["r001\0t001", "r002\0t002"]
+
+
+async def test_a_run_that_ended_or_was_refused_leaves_its_owners_list(
+    valkey_url: str, storage: Storage
+) -> None:
+    async def is_empty() -> bool:
+        return not await storage.redis.exists(keys.owned_runs("local"))
+
+    app = create_app(Settings(redis_url=valkey_url), GRAPHS)
+    async with app.router.lifespan_context(app), app_client(app) as client:
+        path = f"/threads/{(await client.post('/threads', json={})).json()['thread_id']}/runs"
+        body = {"assistant_id": "slow", "input": {"x": 3_000}}
+        run = (await client.post(path, json=body)).json()["run_id"]
+        refused = await client.post(path, json={**body, "multitask_strategy": "reject"})
+        assert refused.status_code in {409, 422}
+        queued = (await client.post(path, json=body)).json()["run_id"]
+        listed = [name.decode().partition("\0")[0] for name in await list_of_runs(storage)]
+        assert sorted(listed) == sorted([run, queued])
+        for one in (queued, run):
+            await client.post(f"{path}/{one}/cancel")
+        await eventually(is_empty, "the end of the list")
+
+
+async def list_of_runs(storage: Storage) -> list[bytes]:
+    return list(await storage.redis.zrange(keys.owned_runs("local"), 0, -1))
+
+
+async def test_questions_and_runs_of_earlier_versions_are_listed_once(
+    valkey_url: str, storage: Storage
+) -> None:
+    """Their threads wait, and no list of the owner has them."""
+    for number in range(3):
+        thread = keys.thread_meta(f"old{number}")
+        question = {"task": [{"id": "0" * 32, "value": {"message": "Go on?"}}]}
+        record = {"owner": "local", "graph": "slow", "status": "interrupted", "stateUpdatedMs": number + 5}
+        await storage.redis.hset(thread, mapping={**record, "interrupts": json.dumps(question)})
+        await storage.redis.zadd(keys.thread_index().threads, {f"old{number}": "inf"})
+    await storage.redis.hset(keys.thread_meta("idle"), mapping={"owner": "local", "status": "idle"})
+    await storage.redis.zadd(keys.thread_index().threads, {"idle": "inf", "gone": "inf"})
+    await Runs(storage).create(RunRequest("old-run", "run-1", "slow", "local", request_fields()))
+    await storage.redis.delete(keys.owned_runs("local"))
+    async with served_app(valkey_url) as client:
+
+        async def is_filled() -> bool:
+            return bool(await storage.redis.exists(keys.OWNERS_LISTED))
+
+        await eventually(is_filled, "the lists")
+        waiting = (await client.get("/api/questions")).json()["questions"]
+        assert [one["thread"] for one in waiting] == ["old0", "old1", "old2"]
+        assert [one["run"] for one in (await client.get("/api/running")).json()] == ["run-1"]
+    await storage.redis.delete(keys.waiting_threads("local"))
+    async with served_app(valkey_url) as client:
+        assert (await client.get("/api/questions")).json()["questions"] == []
+
+
+async def test_titles_are_read_from_states_once(client: httpx.AsyncClient, storage: Storage) -> None:
+    """A search over hundreds of threads reads their records alone, until somebody changes the messages."""
+    body = {"message": "make a landing page for Miel, a bakery", "provider": "offline"}
+    assert (await client.post("/api/pages/p-1/chat", json=body)).status_code == 200
+    await client.post("/threads", json={"metadata": {"graph_id": "page_builder"}})
+    [first] = (await client.get("/api/recent", params={"q": "miel"})).json()
+    before = await storage.redis.info("commandstats")
+    assert (await client.get("/api/recent", params={"q": "miel"})).json() == [first]
+    after = await storage.redis.info("commandstats")
+    scripts = [sum(one.get(f"cmdstat_{name}", {}).get("calls", 0) for name in ("eval", "evalsha"))
+               for one in (before, after)]  # fmt: skip
+    assert scripts[0] == scripts[1], "a state is read by a script"
+    path = f"/threads/{first['thread']}/state"
+    message = (await client.get(path)).json()["values"]["messages"][0]
+    changed = {"messages": [{**message, "content": "make a page for Ruche"}]}
+    assert (await client.post(path, json={"values": changed})).status_code == 200
+    [renamed] = (await client.get("/api/recent", params={"q": "ruche"})).json()
+    assert renamed["title"] == "make a page for Ruche"
 
 
 async def test_the_latest_threads_have_titles_and_are_searched(client: httpx.AsyncClient) -> None:

@@ -149,6 +149,10 @@ async def test_every_version_is_exported_as_harmless_html(client: httpx.AsyncCli
     assert "form-1" not in first.text
     framed = (await client.get("/api/pages/bakery/export?view=frame")).headers["content-security-policy"]
     assert framed.endswith("sandbox allow-same-origin; frame-ancestors 'self'")
+    uploads = f"{client.base_url.netloc.decode()}/api/pages/bakery/uploads/"
+    assert f"img-src {uploads} data:; media-src {uploads};" in framed, "its images reach no other route"
+    odd = await client.get("/api/pages/bakery/export?view=frame", headers={"Host": "[::1]:2024"})
+    assert "img-src  data:; media-src ;" in odd.headers["content-security-policy"]
     start = await client.get("/api/pages/bakery/export?version=start")
     assert "Say what you offer in one line" in start.text
 

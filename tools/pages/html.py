@@ -226,16 +226,17 @@ class Document:
 
 
 def render_document(
-    page: Page, inlined: Mapping[str, str] | None = None, *, external: bool = False
+    page: Page, inlined: Mapping[str, str] | None = None, *, external: bool = False, files: str = "'self'"
 ) -> Document:
     """Return the page as a file; `inlined` has what to put in place of addresses: data URIs of its images.
 
     Images and films from elsewhere are loaded with `external` only, since that tells their server what is in
-    their address; else a text names the address.
+    their address; else a text names the address. `files` is where its own images and films may come from,
+    in the words of a Content-Security-Policy.
     A page of 500 elements takes some milliseconds of processor.
     """
     css = _render_stylesheet(page)
-    policy = _policy(css, _origins(page) if external else [])
+    policy = _policy(css, _origins(page) if external else [], files)
     lang = page.root.attributes.get("lang", "en")
     about = page.root.attributes.get("description", "")
     head = [
@@ -270,14 +271,14 @@ def _on_site(address: str) -> str | None:
     return None if address.strip().replace("\\", "/").startswith("//") else address
 
 
-def _policy(css: str, origins: Sequence[str]) -> str:
+def _policy(css: str, origins: Sequence[str], files: str) -> str:
     digest = base64.b64encode(hashlib.sha256(css.encode()).digest()).decode()
     return "; ".join(
         (
             "default-src 'none'",
             f"style-src 'sha256-{digest}'",
-            " ".join(["img-src 'self' data:", *origins]),
-            " ".join(["media-src 'self'", *origins]),
+            " ".join([f"img-src {files} data:", *origins]),
+            " ".join([f"media-src {files}", *origins]),
             "form-action 'self' https: http:",
             "base-uri 'none'",
         )

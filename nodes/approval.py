@@ -46,7 +46,7 @@ def approval_node(workflow: WorkflowSpec[Any], *, asks_decided: bool = True) -> 
         if not steps:
             return {}
         tools = workflow.allowed_tools(state)
-        if impossible := await impossible_results(plan, steps, tools, scope):
+        if impossible := await _impossible(plan, steps, tools, scope):
             return {
                 "messages": workflow.turn.answer_messages(plan, impossible),
                 "plan": None,
@@ -70,6 +70,15 @@ def approval_node(workflow: WorkflowSpec[Any], *, asks_decided: bool = True) -> 
         return {"plan": await _approved_plan(workflow, plan, decided, scope)}
 
     return approval
+
+
+async def _impossible(
+    plan: Plan, steps: Sequence[Step], tools: Mapping[str, Tool], scope: Scope
+) -> list[StepResult]:
+    """Return results for a plan that cannot succeed; none once a person was asked, whose answer counts."""
+    if await consents.recorded_question(await storage.current(), scope.thread, scope.task):
+        return []
+    return await impossible_results(plan, steps, tools, scope)
 
 
 async def _approved_plan(

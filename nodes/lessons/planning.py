@@ -119,9 +119,16 @@ async def _with_stored(state: LessonState, newest: AnyMessage, scope: Scope) -> 
     known = dict(state.get("materials", {}))
     if not isinstance(newest, HumanMessage) or newest.id in known or len(newest.text) <= outline.PASTED:
         return known
+    if not outline.is_material(newest.text, is_first=True):
+        return known
     artefact = Artefact(await storage.current(), scope.kind, scope.artefact, scope.owner)
-    is_first = (await artefact.stream_head("source")).newest is None
-    if outline.is_material(newest.text, is_first=is_first):
+    stored = (await artefact.stream_head("source")).newest
+    if (
+        stored is None
+        or outline.is_material(newest.text, is_first=False)
+        # A run that ended before its checkpoint has stored this message.
+        or stored.data["digest"] == pasted_source(newest.text, "the message").digest
+    ):
         known[str(newest.id)] = await _store(newest.text, scope)
     return known
 

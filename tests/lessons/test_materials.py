@@ -9,7 +9,7 @@ from callsheet.graphs import fact_narration
 from callsheet.state.errors import Invalid, RequestRejected, TooLarge
 from callsheet.state.lessons.outline import LONG_MESSAGE
 from callsheet.storage import Storage
-from callsheet.tools.lessons.sources import MAX_CHARS, Source, joined_source, version_id
+from callsheet.tools.lessons.sources import MAX_CHARS, Source, joined_source, pasted_source, version_id
 from tests.doubles.chat_double import Say
 from tests.lessons.lesson_chat import LessonChat, pending_question
 from tests.lessons.lesson_client import LessonClient
@@ -69,6 +69,20 @@ async def test_a_long_message_is_stored_once_when_the_run_fails_and_is_repeated(
     await chat.graph.ainvoke(None, {"configurable": {"thread_id": "lesson-chat"}}, context=OPENAI)
     assert await chat.version_count("source") == 1
     assert "stored as source-1" in lesson_model.requests[-1].messages[-1]["content"]
+
+
+async def test_a_text_whose_run_ended_after_it_was_stored_is_still_a_material(
+    opened: Storage, lesson_model: LessonModel
+) -> None:
+    """X9: the message is repeated on a lesson that has its text already, as the first material."""
+    text = " ".join(TEXT[:1_200].split())
+    assert len(text) < LONG_MESSAGE
+    await LessonTools(opened, "lesson-chat").create_version(
+        "source", pasted_source(text, "the message").data()
+    )
+    chat = LessonChat(opened, OPENAI)
+    assert pending_question(await chat.send(text))["facts"]
+    assert await chat.version_count("source") == 1
 
 
 async def test_facts_are_extracted_from_the_newest_upload_or_the_named_one(

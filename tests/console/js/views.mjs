@@ -62,7 +62,7 @@ async function checkAll(views, server = offline) {
   assert.deepEqual(faults, []);
 }
 
-test("an empty page teaches what to do", async () => {
+test("an empty page teaches what to do, in both themes and on a phone", async () => {
   const tab = await open(scripted, "/");
   await settle(tab);
   await tab.getByText("Nothing waits for you").waitFor();

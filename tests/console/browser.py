@@ -24,7 +24,7 @@ from tests.wire.javascript import installed_packages
 
 SCRIPTS: Final = Path(__file__).parent / "js"
 _TEST: Final = re.compile(r'^test\("([^"]+)"', re.MULTILINE)
-_TIMEOUT_S: Final = 400
+_TIMEOUT_S: Final = 560
 
 
 def test_names() -> list[str]:

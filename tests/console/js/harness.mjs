@@ -153,6 +153,17 @@ export async function faultsOf(tab) {
     .map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.target.join(" ")).slice(0, 5).join(", ")}`);
 }
 
+/** Milliseconds of processor time of the longest task of the page's main thread while `act` goes on. */
+export async function longestTask(tab, act) {
+  await browser.startTracing(tab, { categories: ["toplevel", "__metadata"] });
+  await act();
+  const { traceEvents } = JSON.parse((await browser.stopTracing()).toString());
+  const main = new Set(traceEvents.filter((one) => one.name === "thread_name" && one.args.name === "CrRendererMain").map((one) => `${one.pid}/${one.tid}`));
+  const tasks = traceEvents.filter((one) => one.tdur !== undefined && main.has(`${one.pid}/${one.tid}`));
+  if (tasks.length === 0) throw new Error("the trace has no tasks");
+  return Math.max(...tasks.map((one) => one.tdur)) / 1000;
+}
+
 const tests = [];
 export const figures = {};
 

@@ -1,8 +1,7 @@
 // Every view: axe in both themes, nothing wider than a phone, pictures if they are wanted, and the keyboard alone.
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import { faultsOf, guarded, offline, open, pictures, scripted, settle, test, until } from "./harness.mjs";
-import { EXAMPLES } from "./journeys.mjs";
+import { EXAMPLES, faultsOf, guarded, offline, open, pictures, scripted, settle, test, until } from "./harness.mjs";
 
 const THEMES = ["light", "dark"];
 const PHONE = { width: 390, height: 844 };

@@ -1,7 +1,7 @@
 """The built page in a browser, with servers in processes of their own.
 
-`python -m tests.console.browser [--pictures FOLDER] [PART OF A NAME]` runs the browser tests alone, and with a
-folder takes pictures of every view.
+`python -m tests.console.browser [--pictures FOLDER] [PART OF A NAME]` runs the browser tests alone, and with
+a folder takes pictures of every view.
 """
 
 import argparse

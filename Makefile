@@ -40,7 +40,7 @@ console: .venv/uv  ## build the page that the server shows at /, if its sources 
 
 screenshots: .venv/dev  ## take pictures of every view of the page into build/screenshots
 	@$(BUILD_CONSOLE)
-	@$(BIN)/python -m tests.console.browser build/screenshots
+	@$(BIN)/python -m tests.console.browser --pictures build/screenshots "on a phone"
 
 test: .venv/dev  ## install what is needed, check, and test offline; with CI=true, the slow tests too, and coverage
 	@$(BUILD_CONSOLE) || test -z "$(CI)"

@@ -1,7 +1,7 @@
 """The built page in a browser, with servers in processes of their own.
 
-`python -m tests.console.browser [--pictures FOLDER] [PART OF A TEST'S NAME]` runs the browser tests alone, and
-with a folder takes pictures of every view.
+`python -m tests.console.browser [--pictures FOLDER] [PART OF A NAME]` runs the browser tests alone, and with
+a folder takes pictures of every view.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from tests.wire.javascript import installed_packages
 
 SCRIPTS: Final = Path(__file__).parent / "js"
 _TEST: Final = re.compile(r'^test\("([^"]+)"', re.MULTILINE)
-_TIMEOUT_S: Final = 400
+_TIMEOUT_S: Final = 560
 
 
 def test_names() -> list[str]:

@@ -82,6 +82,19 @@ async def test_a_question_of_any_graph_is_listed_with_what_it_asks_and_answered(
     assert await list_questions(client) == []
 
 
+async def test_the_run_that_an_answer_starts_streams_what_the_page_shows_live(
+    client: httpx.AsyncClient,
+) -> None:
+    thread = await order(client, "loaves")
+    [question] = await list_questions(client)
+    reply = await client.post(f"/api/questions/{question['id']}/answer", json={"answer": {"count": 3}})
+    await wait_for_end(client, thread)
+    address = f"/threads/{thread}/runs/{reply.json()['run']}/stream"
+    text = (await client.get(address, headers={"Last-Event-ID": "-1"})).text
+    assert "event: updates" in text
+    assert "event: values" not in text
+
+
 async def test_questions_are_listed_oldest_first_in_pages_and_by_workflow(client: httpx.AsyncClient) -> None:
     threads = [await order(client, item) for item in ("one", "two", "three")]
     reply = (await client.get("/api/questions", params={"limit": 2})).json()

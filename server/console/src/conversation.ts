@@ -214,6 +214,11 @@ export function checkpointBefore(history: ThreadState[], id: string): string | n
   return state?.checkpoint?.checkpoint_id;
 }
 
+/** Fields of a form that a person changed: a server may refuse the others, even as they are. */
+export function changedFields(before: Fields, after: Fields): Fields {
+  return Object.fromEntries(Object.entries(after).filter(([name, value]) => JSON.stringify(value) !== JSON.stringify(before[name])));
+}
+
 /** Streams and versions in the output of a step: `[["music", "v2"]]`; the stream is empty where the output does not name it. */
 export function versionsOf(output: Json | undefined): [string, string][] {
   if (!output || typeof output !== "object" || Array.isArray(output)) return [];

@@ -41,16 +41,19 @@ export function placesOf(graph: Graph): { places: Map<string, Place>; width: num
   return { places, width, height: layers.length * (NODE_HEIGHT + GAP_Y) - GAP_Y + 16 };
 }
 
-export interface Change { name: string; before: Json | undefined; after: Json | undefined; added: number | null }
+/** `elements` are those of a list that is no shorter which were added or replaced; null for any other field. */
+export interface Change { name: string; before: Json | undefined; after: Json | undefined; elements: Json[] | null }
 
-/** Fields that differ between two states; of a list that only grew, how many elements came. */
+/** Fields that differ between two states; of a list, the elements that do. */
 export function changesOf(before: Fields, after: Fields): Change[] {
   const names = [...new Set([...Object.keys(before), ...Object.keys(after)])];
   return names.flatMap((name) => {
     const [old, now] = [before[name] as Json | undefined, after[name] as Json | undefined];
     if (JSON.stringify(old) === JSON.stringify(now)) return [];
-    const grew = Array.isArray(now) && (old === undefined || (Array.isArray(old) && now.length >= old.length && JSON.stringify(now.slice(0, old.length)) === JSON.stringify(old)));
-    return [{ name, before: old, after: now, added: grew ? (now as Json[]).length - ((old as Json[] | undefined)?.length ?? 0) : null }];
+    const known = old ?? [];
+    const isList = Array.isArray(now) && Array.isArray(known) && now.length >= known.length;
+    const elements = isList ? now.filter((one, i) => JSON.stringify(one) !== JSON.stringify(known[i])) : null;
+    return [{ name, before: old, after: now, elements }];
   });
 }
 

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { checkpointBefore, type Item, itemsOf, settled, versionsOf, withMessage, withoutStreaming, withStep } from "../src/conversation.ts";
+import { receiptPieces } from "../src/mentions.ts";
 import type { ThreadState, WireMessage } from "../src/types.ts";
 
 const human = (id: string, content: string): WireMessage => ({ id, type: "human", content });
@@ -57,6 +58,14 @@ test("stored messages become requests, words and steps with their results", () =
   assert.deepEqual(steps.steps[0], {
     id: "c1", tool: "search_voices", name: "Search voices", status: "completed", input: { count: 2 }, output: { count: 2 }, error: "", seconds: 0.1,
   });
+});
+
+test("a turn's receipt is a line of its own, and not repeated in the model's words", () => {
+  const receipt = { text: "Changed: music v2.", changed: [{ name: "music", stream: "music", versionId: "v2" }], unchanged: 0, problems: [], notes: [] };
+  const message: WireMessage = { id: "b", type: "ai", content: [{ type: "text", text: "Done." }, { type: "text", text: "\n\nChanged: music v2." }], additional_kwargs: { receipt } };
+  assert.deepEqual(itemsOf({ messages: [human("h", "x"), message] }).slice(1), [{ type: "model", id: "b", text: "Done.", streaming: false }, { type: "receipt", id: "b:receipt", receipt }]);
+  assert.deepEqual(withMessage([], [message, {}]), [{ type: "model", id: "b", text: "Done.", streaming: false }]);
+  assert.deepEqual(receiptPieces(receipt).map((one) => [one.text, one.version]), [["Changed: music ", ""], ["v2", "v2"], [".", ""]]);
 });
 
 test("a failed call of any graph shows the tool's error", () => {

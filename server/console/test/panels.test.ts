@@ -48,12 +48,12 @@ test("facts are numbered from one, and words are counted in any language", () =>
   assert.ok(spokenWords("แม่น้ำไหลลงสู่ทะเล") > 2);
 });
 
-test("a checkpoint's changes name the fields that differ and how much a list grew", () => {
+test("a checkpoint's changes name the fields that differ and the elements of a list that do", () => {
   assert.deepEqual(changesOf({ a: 1, list: [1], same: { x: 1 } }, { a: 2, list: [1, 2, 3], same: { x: 1 } }), [
-    { name: "a", before: 1, after: 2, added: null },
-    { name: "list", before: [1], after: [1, 2, 3], added: 2 },
+    { name: "a", before: 1, after: 2, elements: null },
+    { name: "list", before: [1], after: [1, 2, 3], elements: [2, 3] },
   ]);
-  assert.deepEqual(changesOf({ list: [1, 2] }, { list: [2] })[0]?.added, null);
+  assert.deepEqual(changesOf({ list: [1, 2] }, { list: [2] })[0]?.elements, null);
 });
 
 test("nodes lie in layers from the start to the end, those without a way to them too", () => {

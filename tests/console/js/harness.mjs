@@ -9,6 +9,14 @@ import { ScriptedModel } from "./model.mjs";
 
 export const PATIENCE_MS = Number(process.env.PATIENCE_MS ?? 30_000);
 export const { python, browserPath, folder, pictures } = JSON.parse(process.argv[2]);
+/** A first request of each workflow that the offline model knows. */
+export const EXAMPLES = {
+  ad_creation: "20 seconds for Harbour Bikes, e-bikes by the hour in Porto. First hour free until 30 June.",
+  fact_narration: "My student is 10. Plants make their own food. Leaves take in carbon dioxide through tiny holes called stomata. Roots take up water from the soil.",
+  page_builder: "make a landing page for Miel, a bakery in Lyon",
+  scene_edit: "make a video about a bakery",
+  campaign_search: "what is the most common channel",
+};
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const COMMAND = ["-m", "callsheet.server.cli.main"];
 const FLAGS = [
@@ -151,6 +159,17 @@ export async function faultsOf(tab) {
   return violations
     .filter(({ impact }) => SERIOUS.has(impact))
     .map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.target.join(" ")).slice(0, 5).join(", ")}`);
+}
+
+/** Milliseconds of processor time of the longest task of the page's main thread while `act` goes on. */
+export async function longestTask(tab, act) {
+  await browser.startTracing(tab, { categories: ["toplevel", "__metadata"] });
+  await act();
+  const { traceEvents } = JSON.parse((await browser.stopTracing()).toString());
+  const main = new Set(traceEvents.filter((one) => one.name === "thread_name" && one.args.name === "CrRendererMain").map((one) => `${one.pid}/${one.tid}`));
+  const tasks = traceEvents.filter((one) => one.tdur !== undefined && main.has(`${one.pid}/${one.tid}`));
+  if (tasks.length === 0) throw new Error("the trace has no tasks");
+  return Math.max(...tasks.map((one) => one.tdur)) / 1000;
 }
 
 const tests = [];

@@ -1,7 +1,6 @@
 // Hostile texts in every field: they are shown as they are, and do nothing.
 import assert from "node:assert/strict";
-import { offline, open, settle, test } from "./harness.mjs";
-import { EXAMPLES } from "./journeys.mjs";
+import { EXAMPLES, offline, open, settle, test } from "./harness.mjs";
 
 const MARKUP = '<img src=x onerror="window.broken=1"><script>window.broken=1</script><iframe srcdoc="<script>parent.broken=1</script>"></iframe><svg onload="window.broken=1"> [a](javascript:window.broken=1) ![b](https://elsewhere.example/x.png) {{7*7}}';
 const STRINGS = [

@@ -1,15 +1,7 @@
 // Journeys through the page: from an empty state to a result, with questions, plans, versions, forks and lost connections.
 import assert from "node:assert/strict";
-import { guarded, offline, open, scripted, settle, test, until } from "./harness.mjs";
+import { EXAMPLES, guarded, offline, open, scripted, settle, test, until } from "./harness.mjs";
 import { TcpProxy } from "./proxy.mjs";
-
-export const EXAMPLES = {
-  ad_creation: "20 seconds for Harbour Bikes, e-bikes by the hour in Porto. First hour free until 30 June.",
-  fact_narration: "My student is 10. Plants make their own food. Leaves take in carbon dioxide through tiny holes called stomata. Roots take up water from the soil.",
-  page_builder: "make a landing page for Miel, a bakery in Lyon",
-  scene_edit: "make a video about a bakery",
-  campaign_search: "what is the most common channel",
-};
 
 async function start(tab, workflow, text) {
   await tab.getByLabel("Workflow").selectOption(workflow);
@@ -92,7 +84,7 @@ test("a request is edited and sent again from the point before it, which leaves 
   await tab.locator(".turn.person").first().hover();
   await tab.getByRole("button", { name: "Edit and send again" }).first().click();
   await tab.getByLabel("Your request").fill("30 seconds for Miel, a bakery in Lyon");
-  await tab.getByRole("button", { name: "Send again" }).click();
+  await tab.getByRole("button", { name: "Send again", exact: true }).click();
   await tab.locator(".turn.person", { hasText: "Miel" }).waitFor();
   await changed(tab, "voices v2");
   assert.equal(await tab.locator(".turn.person").count(), 1);

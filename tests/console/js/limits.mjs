@@ -1,22 +1,12 @@
 // Limits of time: first paint, scrolling without long tasks, and events on the screen at once.
 import assert from "node:assert/strict";
-import { figures, offline, open, scripted, settle, test } from "./harness.mjs";
+import { figures, longestTask, offline, open, scripted, settle, test } from "./harness.mjs";
 
 /** Other processes of the machine disturb a measurement: the best of some tries counts. */
 const TRIES = 3;
+const LONG_MS = 50;
 
 const quantile = (values, part) => [...values].sort((a, b) => a - b)[Math.min(values.length - 1, Math.floor(part * values.length))];
-
-/** Longest task in milliseconds while `act` goes on; 0 if none is longer than 50. */
-async function longestTask(tab, act) {
-  await tab.evaluate(() => {
-    window.longTasks = [];
-    window.watcher = new PerformanceObserver((list) => window.longTasks.push(...list.getEntries().map((one) => one.duration)));
-    window.watcher.observe({ type: "longtask" });
-  });
-  await act();
-  return tab.evaluate(() => { window.watcher.disconnect(); return Math.max(0, ...window.longTasks); });
-}
 
 /** Scroll a box from its end to its start and back, a step in each frame. */
 const scroll = (tab) => tab.evaluate(async () => {
@@ -26,15 +16,6 @@ const scroll = (tab) => tab.evaluate(async () => {
   for (box.scrollTop = box.scrollHeight; box.scrollTop > 0; box.scrollTop -= step) await frame();
   for (let at = 0; at < box.scrollHeight; at += step) { box.scrollTop = at; await frame(); }
 });
-
-async function scrolled(tab) {
-  const longest = [];
-  for (let i = 0; i < TRIES; i += 1) {
-    longest.push(await longestTask(tab, () => scroll(tab)));
-    if (longest.at(-1) === 0) break;
-  }
-  return Math.min(...longest);
-}
 
 test("the first paint of Home is within a second", async () => {
   const paints = [];
@@ -54,8 +35,8 @@ test("a thousand messages scroll without long tasks", async () => {
   const tab = await open(offline, `/c/${thread}`);
   await tab.getByText("Answer 999").waitFor();
   await settle(tab);
-  figures.thousandMessagesLongestTaskMs = await scrolled(tab);
-  assert.equal(figures.thousandMessagesLongestTaskMs, 0);
+  figures.thousandMessagesLongestTaskMs = await longestTask(tab, () => scroll(tab));
+  assert.ok(figures.thousandMessagesLongestTaskMs <= LONG_MS, String(figures.thousandMessagesLongestTaskMs));
 });
 
 test("a live plan of sixty steps scrolls without long tasks", async () => {
@@ -68,10 +49,10 @@ test("a live plan of sixty steps scrolls without long tasks", async () => {
   await tab.keyboard.press("Enter");
   await tab.getByText("59 of 60 steps").waitFor();
   await settle(tab);
-  figures.sixtyStepsLongestTaskMs = await scrolled(tab);
+  figures.sixtyStepsLongestTaskMs = await longestTask(tab, () => scroll(tab));
   scripted.model.held = "";
   await tab.getByText("60 of 60 steps").waitFor();
-  assert.equal(figures.sixtyStepsLongestTaskMs, 0);
+  assert.ok(figures.sixtyStepsLongestTaskMs <= LONG_MS, String(figures.sixtyStepsLongestTaskMs));
 });
 
 test("words are on the screen as soon as the model sends them", async () => {

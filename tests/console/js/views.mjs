@@ -1,8 +1,7 @@
 // Every view: axe in both themes, nothing wider than a phone, pictures if they are wanted, and the keyboard alone.
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import { faultsOf, guarded, offline, open, pictures, scripted, settle, test, until } from "./harness.mjs";
-import { EXAMPLES } from "./journeys.mjs";
+import { EXAMPLES, faultsOf, guarded, offline, open, pictures, scripted, settle, test, until } from "./harness.mjs";
 
 const THEMES = ["light", "dark"];
 const PHONE = { width: 390, height: 844 };
@@ -62,7 +61,7 @@ async function checkAll(views, server = offline) {
   assert.deepEqual(faults, []);
 }
 
-test("an empty page teaches what to do", async () => {
+test("an empty page teaches what to do, in both themes and on a phone", async () => {
   const tab = await open(scripted, "/");
   await settle(tab);
   await tab.getByText("Nothing waits for you").waitFor();

@@ -29,7 +29,7 @@ const KINDS: Record<string, [kind: string, idField: string]> = {
 
 /** True for a workflow that plans its steps and can show them first. */
 export function plansSteps(workflow: string): boolean {
-  return workflow in KINDS;
+  return workflow in KINDS && workflow !== "campaign_search";
 }
 
 /** Kinds in the order in which lists show them. */

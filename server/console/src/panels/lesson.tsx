@@ -1,7 +1,7 @@
 // A lesson: its facts with the passages that prove them, and the narration by segment with seconds and words.
 import { useEffect, useState } from "preact/hooks";
 import { api, get, path, post, request, type ApiError } from "../api.ts";
-import { count, words } from "../format.ts";
+import { count, sentence, words } from "../format.ts";
 import { asApiError, mayWrite, notify } from "../store.ts";
 import "../styles/lesson.css";
 import { Icon } from "../ui/icon.tsx";
@@ -156,7 +156,7 @@ function LessonView(props: PanelProps) {
         {about.map(([name, value]) => value && <span key={name} class="tag">{name} {value}</span>)}
       </div>
       {lesson.learningObjective && <p class="muted">{lesson.learningObjective}</p>}
-      {[...lesson.warnings, ...(lesson.narration?.warnings ?? [])].map((one) => <p key={one} class="caution">{one}</p>)}
+      {[...lesson.warnings, ...(lesson.narration?.warnings ?? [])].map((one) => <p key={one} class="caution">{sentence(one)}</p>)}
       {lesson.narration && (
         <section class="part">
           <header class="part-head">

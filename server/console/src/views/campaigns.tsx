@@ -1,5 +1,5 @@
 // The ad library: filters, cards, export, and the import of a file with its columns.
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
 import { get, send, type ApiError } from "../api.ts";
 import { count, words } from "../format.ts";
 import { filterPairs, type Campaign } from "../panels/campaign_data.ts";
@@ -52,6 +52,8 @@ function Filters({ query }: { query: URLSearchParams }) {
 export function Campaigns() {
   const query = location.value.query;
   const filters = query.toString();
+  // Drawn once for each address, so that a reply which arrives does not clear what somebody types.
+  const form = useMemo(() => <Filters query={query} />, [filters]);
   const [page, setPage] = useState<CampaignPage | null>(null);
   const [error, setError] = useState<ApiError | null>(null);
   const [importing, open] = useState(false);
@@ -88,7 +90,7 @@ export function Campaigns() {
           {mayWrite.value && <button type="button" class="button primary" onClick={() => open(true)}><Icon name="plus" size={16} />Import</button>}
         </div>
       </header>
-      <Filters query={query} />
+      {form}
       {error && <Failure error={error} onRetry={() => void read(0)} />}
       {page && (
         <p class="tags" role="status">

@@ -155,7 +155,7 @@ export function Conversation({ thread }: { thread: ThreadModel }) {
       <div class="turns">
         {thread.error.value && !(thread.error.value.status === 0 && items.length > 0) && <Failure error={thread.error.value} onRetry={() => void thread.load()} />}
         {!thread.read.value ? <Loading label="Reading the conversation" />
-          : items.length === 0 && !thread.error.value && <Empty icon="edit" title="An empty conversation">Say below what should be made.</Empty>}
+          : items.length === 0 && waiting.length === 0 && !thread.error.value && <Empty icon="edit" title="An empty conversation">Say below what should be made.</Empty>}
         {items.filter(shown).map((item) => (
           <Row key={item.id} item={item} thread={thread} newest={item.id === newestSteps} streams={streams} named={named} />
         ))}

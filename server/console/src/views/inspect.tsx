@@ -28,9 +28,9 @@ function Changes({ state, parent }: { state: ThreadState; parent: ThreadState | 
     <ul class="diff">
       {changes.map((one) => (
         <li key={one.name}>
-          <p><strong>{one.name}</strong> {one.added !== null && <span class="muted">{count(one.added, "element")} added</span>}</p>
-          {one.added !== null
-            ? <ins class="block"><Value value={(one.after as Json[]).slice((one.after as Json[]).length - one.added)} /></ins>
+          <p><strong>{one.name}</strong> {one.elements && <span class="muted">{count(one.elements.length, "element")} added or changed</span>}</p>
+          {one.elements
+            ? <ins class="block"><Value value={one.elements} /></ins>
             : <div class="diff-values">{one.before !== undefined && <del><Value value={one.before} /></del>}{one.after !== undefined && <ins><Value value={one.after} /></ins>}</div>}
         </li>
       ))}

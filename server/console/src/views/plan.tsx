@@ -1,7 +1,7 @@
 // A plan as a live checklist: its steps may be edited, skipped, inserted, retried, and the whole paused or cancelled.
 import { useEffect, useState } from "preact/hooks";
 import { api, get, type ApiError } from "../api.ts";
-import { CONTROL, isDone, type Step } from "../conversation.ts";
+import { changedFields, CONTROL, isDone, type Step } from "../conversation.ts";
 import { count, seconds, words } from "../format.ts";
 import { schemaOf } from "../interrupts.ts";
 import { asApiError, attempt, mayWrite, notify, readQuestions } from "../store.ts";
@@ -50,11 +50,11 @@ function EditStep({ plan, step, onClose, onDone }: { plan: string; step: PlanSte
   }, [step.id]);
   return (
     <Dialog title={step.displayName} onClose={onClose}>
+      {error && <Failure error={error} />}
       {schema && (
         <SchemaForm schema={schema} value={step.params} submit="Change the step" busy={busy} onCancel={onClose}
-          onSubmit={(params) => void change(api.editStep(plan, step.id, params))} />
+          onSubmit={(params: Fields) => void change(api.editStep(plan, step.id, changedFields(step.params, params)))} />
       )}
-      {error && <Failure error={error} />}
     </Dialog>
   );
 }
@@ -76,6 +76,7 @@ function InsertStep({ execution, onClose, onDone }: { execution: Execution; onCl
   const tool = all.find((one) => one.name === name);
   return (
     <Dialog title="Insert a step" onClose={onClose}>
+      {error && <Failure error={error} />}
       <div class="field">
         <label for="insert-tool">Step</label>
         <select id="insert-tool" value={name} onChange={(event) => choose(event.currentTarget.value)}>
@@ -96,7 +97,6 @@ function InsertStep({ execution, onClose, onDone }: { execution: Execution; onCl
           void change(api.insertStep(execution.id, step));
         }} />
       )}
-      {error && <Failure error={error} />}
     </Dialog>
   );
 }

@@ -1,6 +1,7 @@
 // Threads, last changed first, with a search over their words.
 import { useEffect, useState } from "preact/hooks";
 import { api, type ApiError } from "../api.ts";
+import { isName } from "../format.ts";
 import { asApiError, questions, workflowTitle } from "../store.ts";
 import type { RecentThread } from "../types.ts";
 import { Icon, KindIcon } from "../ui/icon.tsx";
@@ -43,7 +44,7 @@ export function Recent() {
               <li class="row" key={one.thread}>
                 <KindIcon of={one.artefact?.kind ?? one.workflow} size={28} />
                 <div class="row-main">
-                  <a class="row-title" data-row href={`/c/${encodeURIComponent(one.thread)}`}>{one.title || "Without a title"}</a>
+                  <a class="row-title" data-row href={`/c/${encodeURIComponent(one.thread)}`}>{isName(one.title) ? one.title : workflowTitle(one.workflow)}</a>
                   <p class="meta"><span>{workflowTitle(one.workflow)}</span><Ago of={one.updatedAt} /></p>
                 </div>
                 {one.status !== "idle" && <Status of={one.status === "interrupted" && !asking.has(one.thread) ? "stopped" : one.status} />}

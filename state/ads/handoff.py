@@ -25,8 +25,8 @@ def script(ad_id: str, streams: Mapping[str, Mapping[str, Any]], timeline: Timel
     if "music" in timeline:
         lines.append(f"**Music** {_plain(streams['music']['musicPrompt'])}")
     lines += [
-        f"**{_clock(span['start'])}–{_clock(span['end'])}, effect** {_plain(span['description'])}"
-        for span in timeline["sfx"]
+        f"**{_clock(effect['start'])}–{_clock(effect['end'])}, effect** {_plain(effect['description'])}"
+        for effect in timeline["sfx"]
     ]
     return "\n\n".join(lines) + "\n"
 
@@ -50,8 +50,8 @@ def _cues(
     if "music" in timeline:
         level = f"{mixer['music']['volumeDb']:g}"
         yield (*_span(timeline["music"]), "music", str(streams["music"]["musicPrompt"]), "", level)
-    for span in timeline["sfx"]:
-        yield (*_span(span), "effect", span["description"], "", f"{mixer['sfx']['volumeDb']:g}")
+    for effect in timeline["sfx"]:
+        yield (*_span(effect), "effect", effect["description"], "", f"{mixer['sfx']['volumeDb']:g}")
 
 
 def vast(ad_id: str, url: str, media_type: str, seconds: float) -> str:

@@ -96,7 +96,8 @@ def _click(random: _Random, ring_s: float = 0.004) -> _Wave:
 
 
 def _whoosh(random: _Random, count: int) -> _Wave:
-    return _noise(random, count, 300, 5000) * np.sin(np.pi * np.linspace(0, 1, count)) ** 3
+    swell: _Wave = np.sin(np.pi * np.linspace(0, 1, count)) ** 3
+    return _noise(random, count, 300, 5000) * swell
 
 
 def _riser(random: _Random, count: int) -> _Wave:

@@ -25,8 +25,8 @@ def script(ad_id: str, streams: Mapping[str, Mapping[str, Any]], timeline: Timel
     if "music" in timeline:
         lines.append(f"**Music** {_plain(streams['music']['musicPrompt'])}")
     lines += [
-        f"**{_clock(span['start'])}–{_clock(span['end'])}, effect** {_plain(span['description'])}"
-        for span in timeline["sfx"]
+        f"**{_clock(effect['start'])}–{_clock(effect['end'])}, effect** {_plain(effect['description'])}"
+        for effect in timeline["sfx"]
     ]
     return "\n\n".join(lines) + "\n"
 

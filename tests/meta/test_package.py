@@ -22,7 +22,7 @@ from tests.doubles.needs import skip_or_fail
 from tests.meta.syntax import ROOT, statements
 
 OURS = {"callsheet"}
-PRODUCT = ("embedded", "workflows", "search", "server")
+PRODUCT = ("embedded", "workflows", "search", "audio", "server")
 LAYERS = ("graphs", "nodes", "providers", "server", "state", "storage", "tools")
 
 
@@ -242,7 +242,8 @@ def test_every_declared_dependency_is_in_the_lock():
         if "==" in line
     }
     extras = project["optional-dependencies"]
-    parts = (extras["embedded"], extras["workflows"], extras["search"], extras["server"][1:])
+    names = ("embedded", "workflows", "search", "audio")
+    parts = (*(extras[name] for name in names), extras["server"][1:])
     lists = (project["dependencies"], *parts)
     for requirement in chain(*lists):
         name = requirement.split(">")[0].split("[")[0].casefold()

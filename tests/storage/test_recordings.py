@@ -59,7 +59,7 @@ async def test_an_ad_that_is_gone_gets_no_file(storage: Storage) -> None:
     assert not await storage.redis.keys("*recording*")
 
 
-async def test_a_spoken_line_is_kept_for_its_owner(storage: Storage) -> None:
+async def test_a_line_of_speech_is_kept_for_its_owner(storage: Storage) -> None:
     await recordings.keep_speech_clip(storage, OWNER, "0a", b"sound")
     assert await recordings.speech_clip(storage, OWNER, "0a") == b"sound"
     assert await recordings.speech_clip(storage, "ben", "0a") is None

@@ -163,7 +163,7 @@ def true_peak_dbtp(samples: Samples) -> float:
 def _peaks(samples: Samples) -> Samples:
     """Return the highest amount between each sample and the next, over the channels."""
     columns = samples.reshape(len(samples), -1)
-    peaks: NDArray[np.float32] = np.abs(columns).max(axis=1)
+    peaks: Samples = np.abs(columns).max(axis=1)
     at = np.arange(-_TAPS // 2 + 1, _TAPS // 2 + 1)
     for phase in range(1, _OVERSAMPLING):
         offset = at - phase / _OVERSAMPLING

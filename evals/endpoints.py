@@ -10,9 +10,9 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from callsheet import providers
-from callsheet.providers.chat import VendorSettings
 from callsheet.providers.local import ollama_url
 from callsheet.providers.openai import OpenAIModel
+from callsheet.providers.vendor_settings import VendorSettings
 from callsheet.state.errors import Invalid
 from evals import recordings
 from evals.recordings import RecordedEndpoint, Recordings

@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
-from callsheet.providers.chat import ChatModel, VendorSettings
+from callsheet.providers.chat import ChatModel
 from callsheet.providers.local import ollama_url
+from callsheet.providers.vendor_settings import VendorSettings
 
 
 class OllamaModel(ChatModel):

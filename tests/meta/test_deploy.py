@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
+import yaml  # type: ignore[import-untyped]
 
 from callsheet.server.settings.settings import Settings, variable_name
 

@@ -68,6 +68,7 @@ _ALIKE: Final = 0.85
 def misspelt_settings(prefix: str, environ: Mapping[str, str]) -> list[str]:
     """Return a sentence for each variable that looks like a setting of the vendor and is none."""
     known = [f"{prefix}_{field.upper()}" for field in VendorSettings.model_fields]
-    unknown = sorted(name for name in environ if name.startswith(f"{prefix}_") and name not in known)
+    others = {*known, f"{prefix}_API_KEY_FILE"}
+    unknown = sorted(name for name in environ if name.startswith(f"{prefix}_") and name not in others)
     alike = {name: difflib.get_close_matches(name, known, 1, _ALIKE) for name in unknown}
     return [f"{name} is no setting and is ignored; is it {near[0]}?" for name, near in alike.items() if near]

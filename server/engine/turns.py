@@ -1,18 +1,18 @@
 """Turns of waiting runs: deliveries of the task queue are shared out by owner."""
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Collection
 from typing import Final
 
 from callsheet.server.engine.execution import Drained, Redeliver
+from callsheet.server.telemetry.telemetry import Telemetry
+from callsheet.state.errors import Limited, TimedOut
 from callsheet.storage.runs.records import Created, RunRequest
 from callsheet.storage.runs.runs import Runs
 from callsheet.storage.runs.waiting import WaitingRuns
 
 _SWEEP_AFTER_S: Final = 10.0
 """Seconds after which a waiting run is looked at, in case it waits no more."""
-_log = logging.getLogger(__name__)
 
 ExecuteRun = Callable[[str, str], Awaitable[bool]]
 """Makes an attempt at (thread id, run id); returns False if there is nothing to execute."""
@@ -21,11 +21,31 @@ ExecuteRun = Callable[[str, str], Awaitable[bool]]
 class RunTurns:
     """The runs that wait for a process, and whose turn it is."""
 
-    def __init__(self, waiting: WaitingRuns, runs: Runs) -> None:
+    def __init__(self, waiting: WaitingRuns, runs: Runs, observer: Telemetry) -> None:
         self.waiting: Final = waiting
         self._runs = runs
+        self._observer = observer
 
-    async def settle(self, request: RunRequest, created: Created | None) -> None:
+    async def create(self, request: RunRequest) -> Created:
+        """Record a run that will wait for a process, or for its time.
+
+        Raises as `Runs.create`, and `Limited` if too many runs wait already.
+        """
+        if request.due_ms:
+            return await self._runs.create(request)
+        try:
+            await self.waiting.add(request.thread, request.id, request.owner, request.graph)
+        except Limited as error:
+            self._observer.count_refusal(str(error.details["bound"]))
+            raise
+        created: Created | None = None
+        try:
+            created = await self._runs.create(request)
+            return created
+        finally:
+            await self._settle(request, created)
+
+    async def _settle(self, request: RunRequest, created: Created | None) -> None:
         """Keep the entry of a request that was recorded as a new run; None for one that was refused."""
         if created and created.run == request.id and created.verdict == "start":
             return
@@ -77,3 +97,11 @@ class RunTurns:
             elif state == "free" and 0 < max_wait_s <= waited_s:
                 overdue.append(run)
         return overdue
+
+
+def overdue_error(run: str, max_wait_s: float) -> TimedOut:
+    """Return the error of a run that has waited for too long."""
+    return TimedOut(
+        f"run {run!r} waited for a process for longer than {max_wait_s:g} s",
+        remedy="send it again later; the operator may add workers, or raise CALLSHEET_MAX_WAIT_S",
+    )

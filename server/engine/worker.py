@@ -38,17 +38,15 @@ from callsheet.server.engine.graph_factory import factory_of, mark
 from callsheet.server.engine.graph_states import build_state
 from callsheet.server.engine.loop_watch import watch_loop
 from callsheet.server.engine.task_queue import TaskQueue
-from callsheet.server.engine.turns import RunTurns
+from callsheet.server.engine.turns import RunTurns, overdue_error
 from callsheet.server.telemetry.logs import context_fields
 from callsheet.server.telemetry.telemetry import Telemetry
 from callsheet.state.errors import (
     Broken,
     CallsheetError,
     Conflict,
-    Limited,
     Missing,
     StorageDown,
-    TimedOut,
     Unavailable,
 )
 from callsheet.storage import questions
@@ -150,7 +148,7 @@ class Worker:
         self._stopping = False
         self._observer = observer or Telemetry()
         self.runs = Runs(storage, options.lease_s)
-        self.turns: Final = RunTurns(WaitingRuns(storage, options.waiting), self.runs)
+        self.turns: Final = RunTurns(WaitingRuns(storage, options.waiting), self.runs, self._observer)
         self.finalizer = RunFinalizer(self.runs, saver, options.call_webhook)
         self.events = EventBus(storage, self._announcements, options.heartbeat_s)
         self.graphs = {name: _attach(graph, saver) for name, graph in graphs.items()}
@@ -194,7 +192,7 @@ class Worker:
             request = replace(request, request={**request.request, **known})
         request = await answers.with_answer_records(self.storage, request)
         starts_here = self._has_room(request.graph)
-        created = await (self._create_with_slot(request) if starts_here else self._create_waiting(request))
+        created = await (self._create_with_slot(request) if starts_here else self.turns.create(request))
         if request.answers:
             await questions.announce(self.storage, request.owner)
         if created.verdict == "start" and starts_here:
@@ -210,22 +208,6 @@ class Worker:
             return await self.runs.create(request)
         finally:
             self._starting -= 1
-
-    async def _create_waiting(self, request: RunRequest) -> Created:
-        """Record a run that will wait for a process, or for its time; raises as `submit`."""
-        if request.due_ms:
-            return await self.runs.create(request)
-        try:
-            await self.turns.waiting.add(request.thread, request.id, request.owner, request.graph)
-        except Limited as error:
-            self._observer.count_refusal(str(error.details["bound"]))
-            raise
-        created: Created | None = None
-        try:
-            created = await self.runs.create(request)
-            return created
-        finally:
-            await self.turns.settle(request, created)
 
     def _has_room(self, graph: str) -> bool:
         """Return True if a run created here starts here; half of the slots are left to deliveries."""
@@ -272,9 +254,8 @@ class Worker:
         self.finalizer.start_task(self._cancel_if_exists(thread, run))
 
     async def cancel_unstarted(self, thread: str, run: str) -> None:
-        """Cancel a run that no process has begun; another one goes on."""
-        record = await self._find(thread, run)
-        if record and record.status == "pending":
+        """Cancel a run that waits for a slot or for its thread; one that has a slot goes on."""
+        if await self.turns.waiting.contains(thread, run):
             await self._cancel_if_exists(thread, run)
 
     async def _cancel_if_exists(self, thread: str, run: str) -> None:
@@ -510,7 +491,11 @@ class Worker:
 
     async def _submit_abandoned(self) -> None:
         """Submit runs that no process executes: the one that created or executed them died."""
-        while due := await self.runs.poll_due_checks(_CHECK_S):
+        # Together, in one round trip.
+        overdue, due = await asyncio.gather(
+            self.turns.overdue(self._options.max_wait_s), self.runs.poll_due_checks(_CHECK_S)
+        )
+        while due:
             for thread, run in due:
                 match await self.runs.execution_state(thread, run):
                     case "free" | "due":
@@ -519,7 +504,8 @@ class Worker:
                         # A webhook may take longer than the time to the next check.
                         await self.runs.schedule_check(thread, run, RETRY_S)
                         self.finalizer.start(thread, run)
-        for thread, run in await self.turns.overdue(self._options.max_wait_s):
+            due = await self.runs.poll_due_checks(_CHECK_S)
+        for thread, run in overdue:
             await self._give_up(thread, run)
 
     async def _give_up(self, thread: str, run: str) -> None:
@@ -529,10 +515,7 @@ class Worker:
         await self.turns.waiting.remove(thread, run)
         if not isinstance(attempt, RunAttempt):
             return
-        error = TimedOut(
-            f"run {run!r} waited for a process for longer than {self._options.max_wait_s:g} s",
-            remedy="send it again later; the operator may add workers, or raise CALLSHEET_MAX_WAIT_S",
-        )
+        error = overdue_error(run, self._options.max_wait_s)
         with self._observe(record) as tell, log_attempt(record, attempt) as line:
             outcome = failed_outcome(error)
             await self._finish(record, attempt, outcome)

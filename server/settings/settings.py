@@ -17,6 +17,7 @@ from pydantic import AfterValidator, Field, SecretStr, ValidationError, field_va
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from callsheet.providers import find_local, misspelt_variables
+from callsheet.server.settings.secret_files import SECRETS, SUFFIX, read_secret_files
 from callsheet.state.errors import Invalid
 
 ENV_FILE: Final = ".env"
@@ -184,10 +185,12 @@ class Settings(BaseSettings):
 def read_settings(env_file: Path | None = None, **chosen: Any) -> Settings:
     """Return the settings; `chosen` ones beat all others.
 
-    `.env` is read into the environment, where providers find their keys; variables that are set stay. Without
-    any key a running Ollama is looked for, once. Raises `Invalid` with the variable and the rule.
+    `.env`, and files of secrets, are read into the environment, where providers find their keys; variables
+    that are set stay. Without any key a running Ollama is looked for, once. Raises `Invalid` with the
+    variable and the rule.
     """
     load_dotenv(env_file or Path(ENV_FILE))
+    read_secret_files(os.environ)
     find_local(os.environ)
     try:
         return Settings(**{name: value for name, value in chosen.items() if value is not None})
@@ -210,6 +213,7 @@ _SERVICE_LINK: Final = re.compile(r"_(SERVICE_HOST|SERVICE_PORT|PORT)(_.*)?$")
 def unknown_variables(environment: Mapping[str, str]) -> list[str]:
     """Return a sentence for each variable that is named like a setting and is none."""
     known = {variable_name(field) for field in Settings.model_fields} | _READ_ELSEWHERE
+    known |= {f"{name}{SUFFIX}" for name in SECRETS}
     ends = [name.removeprefix(_PREFIX) for name in sorted(known) if name.startswith(_PREFIX)]
     sentences = []
     for name in sorted(environment):

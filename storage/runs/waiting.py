@@ -157,6 +157,10 @@ class WaitingRuns:
         """Remove a run that does not wait any more; twice is safe."""
         await _REMOVE(self._redis, keys.waiting_runs(), [_member(thread, run)])
 
+    async def contains(self, thread: str, run: str) -> bool:
+        """Return True while a run waits."""
+        return bool(await execute(self._redis, "HEXISTS", keys.waiting_runs().about, _member(thread, run)))
+
     async def park(self, thread: str, run: str) -> None:
         """Let a run wait for another run of its thread: it counts, and has no turn."""
         await _PARK(self._redis, keys.waiting_runs(), [_member(thread, run)])

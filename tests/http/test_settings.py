@@ -1,5 +1,6 @@
 """The server's settings: environment, `.env`, defaults, and the errors for wrong values."""
 
+import os
 import re
 import shlex
 from pathlib import Path
@@ -178,3 +179,35 @@ def _variables_in_code() -> set[str]:
                 parts = {field.upper() for field in VendorSettings.model_fields}
                 names |= {f"{prefix}_{part}" for part in (parts if prefix == "OPENAI" else _OF_EACH_VENDOR)}
     return names
+
+
+def test_secrets_are_read_from_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    file = tmp_path / "secret"
+    file.write_text("redis://:hidden@redis.example:6379/0\n")
+    monkeypatch.setenv("REDIS_URL_FILE", str(file))
+    monkeypatch.setenv("OPENAI_API_KEY_FILE", str(file))
+    for name in ("REDIS_URL", "OPENAI_API_KEY"):
+        monkeypatch.setenv(name, "")
+    for _ in range(2):
+        assert read_settings().redis_url == "redis://:hidden@redis.example:6379/0"
+    assert os.environ["OPENAI_API_KEY"] == "redis://:hidden@redis.example:6379/0"
+    names = ("REDIS_URL_FILE", "OPENAI_API_KEY_FILE", "CALLSHEET_JWT_SECRET_FILE")
+    assert unknown_variables(dict.fromkeys(names, "x")) == []
+
+
+@pytest.mark.parametrize(
+    ("content", "also_set", "rule"),
+    [(None, "", "cannot be read"), ("  \n", "", "is empty"), ("one", "other", "are both set")],
+)
+def test_a_file_of_a_secret_that_is_no_use_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, content: str | None, also_set: str, rule: str
+) -> None:
+    file = tmp_path / "secret"
+    if content is not None:
+        file.write_text(content)
+    monkeypatch.setenv("CALLSHEET_JWT_SECRET_FILE", str(file))
+    monkeypatch.setenv("CALLSHEET_JWT_SECRET", also_set)
+    with pytest.raises(Invalid, match=rule) as caught:
+        read_settings()
+    assert "CALLSHEET_JWT_SECRET" in caught.value.message
+    assert "other" not in caught.value.message

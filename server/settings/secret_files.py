@@ -1,0 +1,47 @@
+"""Secrets in files, as Docker and Kubernetes mount them: `NAME_FILE` names the file with `NAME`."""
+
+from collections.abc import MutableMapping
+from pathlib import Path
+from typing import Final
+
+from callsheet.providers import PROVIDERS
+from callsheet.state.errors import Invalid
+
+SUFFIX: Final = "_FILE"
+SECRETS: Final = (
+    "REDIS_URL",
+    "CALLSHEET_JWT_SECRET",
+    "CALLSHEET_WEBHOOK_SECRET",
+    "CALLSHEET_CAMPAIGNS_URL",
+    "CALLSHEET_EMBEDDINGS_KEY",
+    "CALLSHEET_SEARCH_KEY",
+    "GOOGLE_SEARCH_KEY",
+    *(f"{one.key.partition('_')[0]}_API_KEY" for one in PROVIDERS.values() if one.key),
+)
+"""Variables that may be in files."""
+
+
+def read_secret_files(environ: MutableMapping[str, str]) -> None:
+    """Read the files of secrets into the environment; twice is safe.
+
+    Raises `Invalid` for a file that cannot be read or is empty, and for a secret that is also set otherwise.
+    """
+    for name in SECRETS:
+        if place := environ.get(name + SUFFIX, "").strip():
+            text = _read(name + SUFFIX, Path(place).expanduser())
+            if environ.get(name, "").strip() not in {"", text}:
+                raise Invalid(f"{name} and {name}{SUFFIX} are both set", remedy="remove one of them")
+            environ[name] = text
+
+
+def _read(name: str, file: Path) -> str:
+    try:
+        text = file.read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise Invalid(
+            f"{name} names {str(file)!r}, which cannot be read: {reason}", remedy=f"correct {name}"
+        ) from error
+    if not text:
+        raise Invalid(f"{name} names {str(file)!r}, which is empty", remedy="put the secret into it")
+    return text

@@ -69,6 +69,7 @@ from callsheet.storage.checkpoints import RedisSaver
 from callsheet.storage.redis import health
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.redis.health import DataMarker
+from callsheet.storage.runs.events import EventLimits
 from callsheet.storage.runs.records import Run
 from callsheet.storage.store import RedisStore, running_owner
 from callsheet.tools.guard.tool_environment import ToolEnvironment
@@ -180,6 +181,7 @@ async def assemble(
         grace_s=settings.stop_grace_s,
         max_runs=settings.runs_at_once,
         heartbeat_s=settings.heartbeat_s,
+        event_limits=EventLimits(settings.max_event_bytes, settings.max_event_age_s),
         tool_environment=tool_environment,
     )
     graphs = attach_storage(workflows.graphs, memory.saver, memory.store)

@@ -133,8 +133,9 @@ class _AdInMemory(Artefact):
         self.facts = facts
         self.stored: dict[str, Stream] = {}
 
-    async def streams(self, names: Sequence[str]) -> dict[str, Stream]:
+    async def newest_of(self, names: Sequence[str], count: int = 1) -> dict[str, Stream]:
         """Return the stored streams."""
+        del count
         return {name: self.stored.get(name, Stream()) for name in names}
 
     async def create_versions(

@@ -72,6 +72,7 @@ from callsheet.storage.owner_lists import fill_owner_lists
 from callsheet.storage.redis import health
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.redis.health import DataMarker
+from callsheet.storage.runs.events import EventLimits
 from callsheet.storage.runs.records import Run
 from callsheet.storage.runs.waiting import WaitingLimits
 from callsheet.storage.store import RedisStore, running_owner
@@ -194,6 +195,7 @@ async def assemble(
         waiting=WaitingLimits(settings.max_waiting_runs, settings.max_waiting_of_owner),
         max_wait_s=settings.max_wait_s,
         executor_patience_s=settings.executor_patience_s,
+        event_limits=EventLimits(settings.max_event_bytes, settings.max_event_age_s),
         tool_environment=tool_environment,
     )
     graphs = attach_storage(workflows.graphs, memory.saver, memory.store)

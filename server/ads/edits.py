@@ -159,7 +159,7 @@ async def write_version(
 
     Raises `Conflict` if the stream has another head than the expected one.
     """
-    streams = await ref.artefact.streams(ad.STREAMS)
+    streams = await ref.artefact.newest_of(ad.STREAMS)
     newest = {name: version.data for name, versions in streams.items() if (version := versions.newest())}
     data = normalize(stream, raw, newest, ref.facts)
     service.timeline_of(ref.thread, ref.facts, newest | {stream: data})
@@ -288,7 +288,7 @@ async def _conversation(storage: Storage, name: str, owner: str) -> Thread | Non
 
 async def update_mixer(ref: AdRef, changes: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Apply the changes to the mixer and return it; raise `Invalid` for an unknown track."""
-    streams = await ref.artefact.streams(ad.STREAMS)
+    streams = await ref.artefact.newest_of(ad.STREAMS)
     data = {name: version.data for name, stream in streams.items() if (version := stream.newest())}
     tracks = ad.mixer(data)["voices"]
     if unknown := sorted(changes.get("voices", {}).keys() - tracks.keys()):
@@ -333,11 +333,12 @@ async def ad_view(ref: AdRef, state: Mapping[str, Any]) -> dict[str, Any]:
 
     `state` is the state of its conversation.
     """
-    streams = await ref.artefact.streams(ad.STREAMS)
+    streams = await ref.artefact.newest_of(ad.STREAMS)
     data = stream_data(streams)
+    shown = await asyncio.gather(*(_stream_view(ref.artefact, stream) for stream in streams.values()))
     return _summary(ref.artefact.id, ref.meta) | {
         "brief": state.get("brief"),
-        "streams": {name: _stream_view(stream) for name, stream in streams.items()},
+        "streams": dict(zip(streams, shown, strict=True)),
         "timeline": await timeline_view(ref, "newest"),
         "mixer": ad.mixer(data, await ref.artefact.mixer()),
         "locks": await views.locks_view(ref.artefact, "stream"),
@@ -359,7 +360,7 @@ def conversation_view(ref: AdRef, state: Mapping[str, Any]) -> dict[str, Any]:
 
 async def timeline_view(ref: AdRef, chosen: ChosenVersions) -> Timeline:
     """Return the timeline of the selected versions, with the lengths of speech that was rendered."""
-    versions = chosen_versions(await ref.artefact.streams(ad.STREAMS), chosen)
+    versions = chosen_versions(await ref.artefact.newest_of(ad.STREAMS), chosen)
     data = {name: version.data for name, version in versions.items()}
     return service.timeline_of(ref.thread, ref.facts, data, await speech_seconds(ref, versions.get("voices")))
 
@@ -375,20 +376,20 @@ async def speech_seconds(ref: AdRef, voices_version: Version | None) -> dict[str
 
 async def mixer_view(ref: AdRef) -> dict[str, Any]:
     """Return the mixer; unset tracks are at 0 dB."""
-    data = stream_data(await ref.artefact.streams(ad.STREAMS))
+    data = stream_data(await ref.artefact.newest_of(ad.STREAMS))
     return ad.mixer(data, await ref.artefact.mixer())
 
 
-async def versions_view(ref: AdRef, stream: str) -> dict[str, Any]:
-    """Return the versions of a stream, newest last, and the active one."""
-    return await views.version_list(_SPEC, await ref.artefact.stream(stream))
+async def versions_view(ref: AdRef, stream: str, page: views.VersionPage) -> dict[str, Any]:
+    """Return versions of a stream, newest last, and the active one."""
+    return await views.version_list(_SPEC, ref.artefact, stream, page)
 
 
 async def version_view(ref: AdRef, stream: str, version_id: str) -> dict[str, Any]:
     """Return one version with its data, both under `data` and flat."""
-    stored_stream = await ref.artefact.stream(stream)
-    version = _find_version(ref, stream, stored_stream, version_id)
-    return {**version.data, **views.version_view(_SPEC, version, stored_stream), "data": version.data}
+    version, newest = await find_version(ref, stream, version_id)
+    shown = await views.version_view(_SPEC, ref.artefact, version, newest)
+    return {**version.data, **shown, "data": version.data}
 
 
 async def diff_view(ref: AdRef, stream: str, old: str, new: str) -> dict[str, Any]:
@@ -398,16 +399,10 @@ async def diff_view(ref: AdRef, stream: str, old: str, new: str) -> dict[str, An
 
 async def find_version(ref: AdRef, stream: str, version_id: str) -> tuple[Version, Version]:
     """Return a version and the newest of its stream; raise `Missing` for an unknown id."""
-    stored_stream = await ref.artefact.stream(stream)
-    version = _find_version(ref, stream, stored_stream, version_id)
-    return version, stored_stream.newest() or version
-
-
-def _find_version(ref: AdRef, stream: str, stored_stream: Stream, version_id: str) -> Version:
-    version = stored_stream.find(version_id)
-    if version is None:
-        raise ref.artefact.missing_version(stream, version_id)
-    return version
+    version, head = await asyncio.gather(
+        ref.artefact.version(stream, version_id), ref.artefact.stream_head(stream)
+    )
+    return version, head.newest or version
 
 
 async def write_reply(ref: AdRef, stream: str, version_id: str) -> dict[str, Any]:
@@ -427,7 +422,7 @@ def stream_data(
 def chosen_versions(streams: Mapping[str, Stream], chosen: ChosenVersions) -> dict[str, Version]:
     """Return each stream's selected version, if it has one."""
     versions = {
-        name: stream.newest() if chosen == "newest" else stream.find(stream.active or "")
+        name: stream.newest() if chosen == "newest" else stream.active_version
         for name, stream in streams.items()
     }
     return {name: version for name, version in versions.items() if version}
@@ -444,11 +439,11 @@ def _summary(ad_id: str, meta: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def _stream_view(stream: Stream) -> dict[str, Any]:
+async def _stream_view(artefact: Artefact, stream: Stream) -> dict[str, Any]:
     newest = stream.newest()
-    active = stream.find(stream.active or "")
-    shown = {"newest": newest, "active": active}
-    return {
-        key: {**views.version_view(_SPEC, version, stream), "data": version.data} if version else None
-        for key, version in shown.items()
-    } | {"count": len(stream.versions)}
+    shown: dict[str, Any] = {"newest": None, "active": None, "count": stream.count}
+    for key, version in (("newest", newest), ("active", stream.active_version)):
+        if newest and version:
+            view = await views.version_view(_SPEC, artefact, version, newest)
+            shown[key] = {**view, "data": version.data}
+    return shown

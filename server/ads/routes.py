@@ -31,6 +31,7 @@ from callsheet.server.artefacts.event_schemas import turn_events
 from callsheet.server.artefacts.features import FeatureApi
 from callsheet.server.artefacts.schemas import ArtefactDeleted, VersionDiff
 from callsheet.server.artefacts.service import CHAT, RequestContext
+from callsheet.server.artefacts.views import VersionPage, VersionQuery
 from callsheet.server.http import replies
 from callsheet.server.http.auth import current_owner
 from callsheet.server.http.context import app_context
@@ -223,9 +224,9 @@ _AdRef = Annotated[edits.AdRef, Depends(_stream_ref)]
 
 @version_router.get("", responses=documented_responses(*_READ, reply=VersionList))
 @with_policy(API_READ)
-async def list_ad_versions(stream: str, ref: _AdRef) -> dict[str, Any]:
+async def list_ad_versions(stream: str, ref: _AdRef, page: VersionQuery) -> dict[str, Any]:
     """List the versions, newest last, and say which is active."""
-    return await edits.versions_view(ref, stream)
+    return await edits.versions_view(ref, stream, page)
 
 
 @version_router.post(
@@ -311,7 +312,7 @@ async def clone_ad_version(stream: str, version_id: str, ref: _AdRef) -> dict[st
 async def delete_ad_version(stream: str, version_id: str, ref: _AdRef) -> dict[str, Any]:
     """Delete a draft for good; its number is not used again. Others are history and stay (409)."""
     await ref.artefact.delete_draft(stream, version_id)
-    return await edits.versions_view(ref, stream)
+    return await edits.versions_view(ref, stream, VersionPage())
 
 
 def _check_artefact(entry: ArtefactEntry) -> None:

@@ -103,6 +103,8 @@ class VersionList(TypedDict):
     versions: list[VersionSummary]
     """Newest last."""
     active: str | None
+    before: str | None
+    """Send it as `before` for older versions; null if there are none."""
 
 
 class VoicesVersion(VersionSummary):

@@ -152,7 +152,7 @@ def ad_facts(state: Mapping[str, Any]) -> dict[str, str]:
 async def timing(storage: Storage, thread: Thread, facts: Mapping[str, str]) -> dict[str, Any]:
     """Return the `timeline` and the `mixer` of the newest versions of an ad."""
     artefact = ADS.artefact(storage, thread)
-    streams, stored = await asyncio.gather(artefact.streams(ad.STREAMS), artefact.mixer())
+    streams, stored = await asyncio.gather(artefact.newest_of(ad.STREAMS), artefact.mixer())
     data = {name: newest.data for name, stream in streams.items() if (newest := stream.newest())}
     return {"timeline": timeline_of(thread, facts, data), "mixer": ad.mixer(data, stored)}
 

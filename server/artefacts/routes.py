@@ -1,5 +1,6 @@
 """Artefacts of every served workflow over REST: lists, streams and versions, and deletion."""
 
+import asyncio
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Request
@@ -16,6 +17,7 @@ from callsheet.server.artefacts.schemas import (
     ArtefactView,
     VersionDiff,
 )
+from callsheet.server.artefacts.views import VersionQuery
 from callsheet.server.http.auth import current_owner
 from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import documented_responses
@@ -58,7 +60,7 @@ async def get_artefact(kind: str, artefact_id: str, request: Request) -> Artefac
     """Show an artefact: its conversation, and the newest and the active version of each stream."""
     spec = _workflow(request, kind)
     artefact, meta = await _find(request, spec, artefact_id)
-    streams = await artefact.streams(await spec.artefact.all_streams_of(artefact))
+    streams = await artefact.newest_of(await spec.artefact.all_streams_of(artefact))
     return ArtefactView(
         kind=spec.artefact.kind,
         id=artefact_id,
@@ -83,12 +85,13 @@ async def delete_artefact(kind: str, artefact_id: str, request: Request) -> Arte
 @router.get("/{kind}/{artefact_id}/{stream}", responses=_responses(ArtefactVersionList))
 @with_policy(API_READ)
 async def list_artefact_versions(
-    kind: str, artefact_id: str, stream: str, request: Request
+    kind: str, artefact_id: str, stream: str, request: Request, page: VersionQuery
 ) -> ArtefactVersionList:
     """List the versions of a stream, newest last, and name the active one."""
     spec = _workflow(request, kind)
-    versions = await _stream(request, spec, artefact_id, stream)
-    return ArtefactVersionList.model_validate(await views.version_list(spec.artefact, versions))
+    artefact = await _find_stream(request, spec, artefact_id, stream)
+    shown = await views.version_list(spec.artefact, artefact, stream, page)
+    return ArtefactVersionList.model_validate(shown)
 
 
 @router.get("/{kind}/{artefact_id}/{stream}/{version_id}", responses=_responses(ArtefactVersion))
@@ -98,13 +101,10 @@ async def get_artefact_version(
 ) -> ArtefactVersion:
     """Show a version with its data."""
     spec = _workflow(request, kind)
-    versions = await _stream(request, spec, artefact_id, stream)
-    version = versions.find(version_id)
-    if version is None:
-        raise Missing(
-            f"{kind} {artefact_id!r} has no version {version_id!r} of {stream!r}", remedy="list the versions"
-        )
-    return ArtefactVersion(**views.version_view(spec.artefact, version, versions), data=version.data)
+    artefact = await _find_stream(request, spec, artefact_id, stream)
+    version, head = await asyncio.gather(artefact.version(stream, version_id), artefact.stream_head(stream))
+    shown = await views.version_view(spec.artefact, artefact, version, head.newest or version)
+    return ArtefactVersion(**shown, data=version.data)
 
 
 @router.get("/{kind}/{artefact_id}/{stream}/{version_id}/diff/{other_id}", responses=_responses(VersionDiff))
@@ -141,7 +141,8 @@ async def _find(
     return artefact, meta
 
 
-async def _stream(request: Request, spec: WorkflowSpec[Any], artefact_id: str, name: str) -> Stream:
+async def _find_stream(request: Request, spec: WorkflowSpec[Any], artefact_id: str, name: str) -> Artefact:
+    """Return the artefact; raise `Missing` if it has no such stream."""
     artefact, _ = await _find(request, spec, artefact_id)
     names = await spec.artefact.all_streams_of(artefact)
     if name not in names:
@@ -149,7 +150,7 @@ async def _stream(request: Request, spec: WorkflowSpec[Any], artefact_id: str, n
             f"{spec.artefact.kind} {artefact_id!r} has no stream {name!r}",
             remedy=f"use one of: {', '.join(names)}",
         )
-    return await artefact.stream(name)
+    return artefact
 
 
 def _stream_view(stream: Stream) -> ArtefactStream:
@@ -157,6 +158,6 @@ def _stream_view(stream: Stream) -> ArtefactStream:
     return ArtefactStream(
         newest=newest.id if newest else None,
         active=stream.active,
-        count=len(stream.versions),
+        count=stream.count,
         updatedAt=iso_time_or_none(newest.created_ms) if newest else None,
     )

@@ -67,6 +67,7 @@ class ArtefactVersionList(BaseModel):
 
     versions: list[ArtefactVersionSummary]
     active: str | None
+    before: str | None = Field(description="Send it as `before` for older versions; null if there are none")
 
 
 class ArtefactVersion(ArtefactVersionBase):

@@ -2,8 +2,10 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
 
+from fastapi import Depends, Query
 from langchain_core.messages import AIMessage, HumanMessage
 
 from callsheet.nodes.workflow import ArtefactSpec
@@ -15,12 +17,26 @@ from callsheet.state.errors import Conflict
 from callsheet.state.times import iso_time_or_none
 from callsheet.state.versions import Version, version_fields
 from callsheet.storage import spending
-from callsheet.storage.artefacts.artefacts import Artefact, Stream, StreamHead
+from callsheet.storage.artefacts.artefacts import Artefact, StreamHead
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.runs.records import Run
 from callsheet.storage.spending import Account, ModelUsage
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import Thread
+
+VERSION_LIMIT: Final = 50
+"""Default number of versions in a list."""
+
+
+@dataclass(frozen=True)
+class VersionPage:
+    """Part of a list of versions, as a route's query asks for it."""
+
+    before: Annotated[str | None, Query(max_length=80, description="Only versions older than this")] = None
+    limit: Annotated[int, Query(ge=1, le=200)] = VERSION_LIMIT
+
+
+VersionQuery = Annotated[VersionPage, Depends()]
 
 
 async def lock(artefact: Artefact, part: str, name: str, by: str) -> dict[str, Any]:
@@ -44,24 +60,36 @@ async def locks_view(artefact: Artefact, part: str) -> list[dict[str, Any]]:
     ]
 
 
-def version_view(spec: ArtefactSpec[Any], version: Version, stream: Stream) -> dict[str, Any]:
-    """Return a version of a stream without its data, with a summary and the difference to its parent."""
-    return version_views(spec, [version], stream)[0]
+async def version_view(
+    spec: ArtefactSpec[Any], artefact: Artefact, version: Version, newest: Version
+) -> dict[str, Any]:
+    """Return a version without its data, with a summary and the difference to its parent.
+
+    `newest` is the newest version of its stream.
+    """
+    return (await _version_views(spec, artefact, [version], newest))[0]
 
 
-def version_views(
-    spec: ArtefactSpec[Any], versions: Sequence[Version], stream: Stream
+async def _version_views(
+    spec: ArtefactSpec[Any], artefact: Artefact, versions: Sequence[Version], newest: Version
 ) -> list[dict[str, Any]]:
-    """Return `version_view` of some versions of a stream."""
-    known = {version.id: version for version in stream.versions}
-    return [
-        {
-            **version_fields(version, stream.versions[-1]),
-            "summary": spec.summary(version.stream, version.data),
-            "change": _change(spec, version, known.get(version.parent or "")),
-        }
-        for version in versions
-    ]
+    known = {version.id: version for version in versions}
+    parents = {version.parent for version in versions if version.parent} - known.keys()
+    # A parent may have been deleted.
+    known |= {version.id: version for version in await artefact.existing(newest.stream, parents)}
+
+    def compare() -> list[dict[str, Any]]:
+        return [
+            {
+                **version_fields(version, newest),
+                "summary": spec.summary(version.stream, version.data),
+                "change": _change(spec, version, known.get(version.parent or "")),
+            }
+            for version in versions
+        ]
+
+    # In a thread, because long materials take a while to compare.
+    return await asyncio.to_thread(compare)
 
 
 def _change(spec: ArtefactSpec[Any], version: Version, parent: Version | None) -> str | None:
@@ -71,11 +99,21 @@ def _change(spec: ArtefactSpec[Any], version: Version, parent: Version | None) -
     return one_line(lines) if lines else f"the same as {parent.id}"
 
 
-async def version_list(spec: ArtefactSpec[Any], stream: Stream) -> dict[str, Any]:
-    """Return the versions of a stream, newest last, and the active one."""
-    # In a thread, because long materials take a while to compare.
-    shown = await asyncio.to_thread(version_views, spec, stream.versions, stream)
-    return {"versions": shown, "active": stream.active}
+async def version_list(
+    spec: ArtefactSpec[Any], artefact: Artefact, name: str, page: VersionPage
+) -> dict[str, Any]:
+    """Return a page of the versions of a stream, newest last, and the active one.
+
+    `before` asks for the next page; it is None if there are no older versions.
+    """
+    stream = await artefact.older(name, page.before, page.limit)
+    newest = stream.newest()
+    shown = await _version_views(spec, artefact, stream.versions, newest) if newest else []
+    return {
+        "versions": shown,
+        "active": stream.active,
+        "before": stream.versions[0].id if stream.older else None,
+    }
 
 
 def require_newest(head: StreamHead, version: str, name: str) -> None:

@@ -182,7 +182,7 @@ def versions(client: ServerClient, args: Args) -> None:
     view = find(client, kind, args.id)
     chosen = args.stream or kind.stream
     streams = [chosen] if chosen else [name for name, one in view["streams"].items() if one["count"]]
-    listed = {name: client.get(_stream_path(kind, args.id, name)) for name in streams}
+    listed = {name: _all_versions(client, _stream_path(kind, args.id, name)) for name in streams}
     if args.json:
         print_json(listed)
         return
@@ -195,6 +195,16 @@ def versions(client: ServerClient, args: Args) -> None:
     if kind.stream:
         titles, rows = titles[1:], [row[1:] for row in rows]  # type: ignore[assignment,misc]
     print_table(titles, rows, "There are no versions yet.")
+
+
+def _all_versions(client: ServerClient, path: str) -> dict[str, Any]:
+    """Return a list of versions with those of all its pages."""
+    page: dict[str, Any] = client.get(path)
+    listed = page["versions"]
+    while page["before"]:
+        page = client.get(f"{path}?limit=200&before={page['before']}")
+        listed = [*page["versions"], *listed]
+    return {**page, "versions": listed}
 
 
 def diff(client: ServerClient, args: Args) -> int:

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, Self
 
 from langchain_core.messages import AIMessageChunk, BaseMessage, BaseMessageChunk, message_chunk_to_message
 from langchain_core.runnables import RunnableConfig
@@ -28,6 +28,18 @@ _TOOL_EVENTS: Final = {
 _UPDATES: Final = "updates"
 Event = tuple[str, bytes]
 """Name and JSON."""
+
+
+class ValuesEvent(Event):
+    """Event of a graph's values, which are not copied: they may be those of a checkpoint."""
+
+    values: Mapping[str, Any]
+
+    def __new__(cls, name: str, values: Mapping[str, Any]) -> Self:
+        """Return the event, with the values as JSON."""
+        event = super().__new__(cls, (name, dumps(values)))
+        event.values = values
+        return event
 
 
 def sha256_of(value: object) -> str:
@@ -109,7 +121,12 @@ class EventTranslator:
             named = []
         place = "|".join(("", *namespace))
         # As LangGraph's server: accumulated messages are named without their namespace.
-        return [(name if "/" in name else name + place, dumps(value)) for name, value in named]
+        return [
+            ValuesEvent(name + place, value)
+            if mode == name == "values" and isinstance(value, Mapping)
+            else (name if "/" in name else name + place, dumps(value))
+            for name, value in named
+        ]
 
     async def stream(
         self, graph: Any, given: Any, config: Any, **options: Any
@@ -142,7 +159,7 @@ class EventTranslator:
             return []
         # The state may lack what the tasks beside an interrupted one have written.
         values = {**(state.values if isinstance(state.values, Mapping) else {}), **self._last_values}
-        return [("values", dumps({**values, "__interrupt__": pending}))]
+        return [ValuesEvent("values", {**values, "__interrupt__": pending})]
 
     def _tool_event(self, data: Mapping[str, Any]) -> dict[str, Any]:
         call = data["tool_call_id"]

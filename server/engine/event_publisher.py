@@ -5,14 +5,16 @@ process that dies has stored a task with all its events or not at all.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from callsheet.server.engine.encoding import Event
+from callsheet.server.engine.encoding import Event, ValuesEvent
 from callsheet.server.engine.repeated_events import RepeatedEvents
+from callsheet.server.engine.stored_values import StoredValues, without_values_of
 from callsheet.storage.checkpoints.context import CheckpointRef
 from callsheet.storage.redis.scripts import ScriptCall
+from callsheet.storage.runs.events import NewEvent
 from callsheet.storage.runs.records import RunAttempt
 from callsheet.storage.runs.runs import Runs
 
@@ -31,6 +33,16 @@ class _StoreRequest:
     calls: Sequence[ScriptCall]
     reply: "asyncio.Future[Any]"
     """Reply to the last call."""
+    checkpoint: str
+    """Id of the checkpoint that is stored; empty for writes."""
+
+
+class _WaitingEvent(NamedTuple):
+    """Event that is not sent yet."""
+
+    whole: NewEvent
+    partial: NewEvent | None
+    """The same without the values of its checkpoint, to be sent once that is stored; None for the whole."""
 
 
 class EventPublisher:
@@ -42,8 +54,12 @@ class EventPublisher:
         attempt: RunAttempt,
         has_local_follower: Callable[[], bool] = lambda: False,
         batch_delay_s: float = BATCH_DELAY_S,
+        values: StoredValues | None = None,
     ) -> None:
-        """Without a local follower, events wait `batch_delay_s` so that more leave together."""
+        """Without a local follower, events wait `batch_delay_s` so that more leave together.
+
+        `values` remembers the values that events leave to their checkpoints.
+        """
         self.thread = attempt.thread
         self.repeated: RepeatedEvents | None = None
         """Events of earlier attempts that are not published again."""
@@ -53,13 +69,17 @@ class EventPublisher:
         self._attempt = attempt
         self._has_local_follower = has_local_follower
         self._batch_delay_s = batch_delay_s
+        self._values = values
+        self._channels: dict[str, Mapping[str, Any]] = {}
+        """Values in the newest checkpoint of this run by namespace."""
+        self._stored: set[str] = set()
+        """Checkpoints of this run that are stored."""
         self._batches = 0
-        self._waiting: list[tuple[str, bytes, str]] = []
-        """Name, JSON and checkpoint of the events."""
+        self._waiting: list[_WaitingEvent] = []
         self._requests: list[_StoreRequest] = []
         self._beginning: set[str] = set()
         """Namespaces of subgraphs whose input is being stored."""
-        self._early: dict[str, tuple[str, bytes]] = {}
+        self._early: dict[str, Event] = {}
         """Their first values, which leave with the next checkpoint: no values belong to an input."""
         self._settling = 0
         """Store requests whose events may not have arrived yet."""
@@ -71,12 +91,12 @@ class EventPublisher:
     async def publish(self, events: Sequence[Event]) -> None:
         """Queue the events; raise the error of an earlier batch, as `flush`."""
         self._raise_failure()
-        for name, data in events:
-            mode, _, namespace = name.partition("|")
+        for event in events:
+            mode, _, namespace = event[0].partition("|")
             if mode.endswith("values") and namespace in self._beginning:
-                self._early[namespace] = name, data
+                self._early[namespace] = event
             else:
-                self._queue(name, data)
+                self._queue(event)
         if self._waiting and not self._due and not self._is_sending:
             self._schedule()
         if len(self._waiting) > _MAX_WAITING:
@@ -92,20 +112,21 @@ class EventPublisher:
         return await self._store(calls)
 
     async def store_checkpoint(
-        self, ref: CheckpointRef, source: str, calls: Sequence[ScriptCall]
+        self, ref: CheckpointRef, source: str, values: Mapping[str, Any], calls: Sequence[ScriptCall]
     ) -> list[Any]:
         """Store a checkpoint together with the events before it; raises as `flush`."""
         self.checkpoints[ref.namespace] = ref.checkpoint
+        self._channels[ref.namespace] = values
         if early := self._early.pop(ref.namespace, None):
-            self._queue(*early)
+            self._queue(early)
         # The root graph waits for its checkpoint, and its events have arrived.
         if not ref.namespace:
-            return await self._store(calls)
+            return await self._store(calls, ref.checkpoint)
         if source == "input":
             self._beginning.add(ref.namespace)
         try:
             await self._settle()
-            return await self._store(calls)
+            return await self._store(calls, ref.checkpoint)
         finally:
             self._beginning.discard(ref.namespace)
 
@@ -117,19 +138,24 @@ class EventPublisher:
             if not self._due:
                 return
 
-    async def drain(self) -> list[Event]:
+    async def drain(self) -> list[NewEvent]:
         """Stop sending and return the unsent events, which leave with the run's end; raises as `flush`."""
         self._unschedule()
         for event in self._early.values():
-            self._queue(*event)
+            self._queue(event)
         unsent, self._waiting = self._waiting, []
         await self.flush()
-        return [(name, data) for name, data, _ in unsent]
+        return [self._sendable(event) for event in unsent]
+
+    def stamp(self, event: Event | NewEvent) -> NewEvent:
+        """Return one of the run's last events as it is stored, after `drain`."""
+        return event if isinstance(event, NewEvent) else self._sendable(self._stamped(event))
 
     async def discard(self) -> None:
         """Stop sending and drop the unsent events."""
         self._unschedule()
         self._waiting.clear()
+        self._channels.clear()
         # The task's context refers to this publisher: the cycle would keep the run's events.
         sending, self._sending = self._sending, None
         if sending:
@@ -138,11 +164,29 @@ class EventPublisher:
         for request in self._requests:
             request.reply.cancel()
 
-    def _queue(self, name: str, data: bytes) -> None:
+    def _queue(self, event: Event) -> None:
+        stamped = self._stamped(event)
+        name, data, checkpoint, _ = stamped.whole
+        if not (self.repeated and self.repeated.drop(name, data, checkpoint)):
+            self._waiting.append(stamped)
+
+    def _stamped(self, event: Event) -> _WaitingEvent:
+        """Return an event with the newest checkpoint of its namespace, if it has values."""
+        name, data = event
         mode, _, namespace = name.partition("|")
         checkpoint = self.checkpoints.get(namespace, "") if mode.endswith("values") else ""
-        if not (self.repeated and self.repeated.drop(name, data, checkpoint)):
-            self._waiting.append((name, data, checkpoint))
+        whole = NewEvent(name, data, checkpoint)
+        if not isinstance(event, ValuesEvent) or self._values is None or namespace not in self._channels:
+            return _WaitingEvent(whole, None)
+        return _WaitingEvent(whole, without_values_of(self._channels[namespace], whole, event.values))
+
+    def _sendable(self, event: _WaitingEvent, storing: Sequence[str] = ()) -> NewEvent:
+        """Return an event as it is sent together with the checkpoints `storing`."""
+        whole, partial = event
+        if not (partial and self._values) or partial.checkpoint not in {*self._stored, *storing}:
+            return whole
+        self._values.remember(self.thread, partial, whole.data)
+        return partial
 
     async def _settle(self) -> None:
         """Wait for events of a task that has just ended; LangGraph streams them before it stores the task."""
@@ -158,9 +202,9 @@ class EventPublisher:
         finally:
             self._settling -= 1
 
-    async def _store(self, calls: Sequence[ScriptCall]) -> list[Any]:
+    async def _store(self, calls: Sequence[ScriptCall], checkpoint: str = "") -> list[Any]:
         self._raise_failure()
-        request = _StoreRequest(calls, asyncio.get_running_loop().create_future())
+        request = _StoreRequest(calls, asyncio.get_running_loop().create_future(), checkpoint)
         self._requests.append(request)
         if not self._is_sending:
             self._start_sending()
@@ -218,20 +262,20 @@ class EventPublisher:
             if not self._settling or self._blocked:
                 return count
 
-    async def _send_batch(
-        self, batch: Sequence[tuple[str, bytes, str]], requests: Sequence[_StoreRequest]
-    ) -> None:
+    async def _send_batch(self, batch: Sequence[_WaitingEvent], requests: Sequence[_StoreRequest]) -> None:
+        storing = [request.checkpoint for request in requests if request.checkpoint]
         try:
             replies = await self._runs.emit(
                 self._attempt,
                 self._batches,
-                batch,
+                [self._sendable(event, storing) for event in batch],
                 [request.calls[-1] for request in requests],
                 [call for request in requests for call in request.calls[:-1]],
             )
         except BaseException as error:
             _fail([*requests, *self._requests], error)
             raise
+        self._stored.update(storing)
         for request, reply in zip(requests, replies, strict=True):
             if not request.reply.done():
                 request.reply.set_result(reply)

@@ -128,7 +128,9 @@ class RunExecution:
         """
         try:
             ended = await self._execute()
-            return replace(ended, final_events=[*await self.publisher.drain(), *ended.final_events])
+            unsent = await self.publisher.drain()
+            last = [self.publisher.stamp(event) for event in ended.final_events]
+            return replace(ended, final_events=[*unsent, *last])
         except Drained:
             await self.publisher.flush()
             raise

@@ -37,6 +37,7 @@ from callsheet.server.engine.finalizer import RETRY_S, CallWebhook, RunFinalizer
 from callsheet.server.engine.graph_factory import factory_of, mark
 from callsheet.server.engine.graph_states import build_state
 from callsheet.server.engine.loop_watch import watch_loop
+from callsheet.server.engine.stored_values import StoredValues
 from callsheet.server.engine.task_queue import TaskQueue
 from callsheet.server.engine.turns import RunTurns, overdue_error
 from callsheet.server.telemetry.logs import context_fields
@@ -53,7 +54,7 @@ from callsheet.storage import questions
 from callsheet.storage.checkpoints import RedisSaver
 from callsheet.storage.redis.batching import waiting_for_room
 from callsheet.storage.redis.connection import Storage
-from callsheet.storage.runs.events import START_ID, Announcements, Event
+from callsheet.storage.runs.events import START_ID, Announcements, Event, EventLimits
 from callsheet.storage.runs.records import (
     Action,
     CrashSuspect,
@@ -111,6 +112,8 @@ class WorkerOptions:
     """Seconds that a request waits for a process that executes runs, if there is none."""
     heartbeat_s: float = 5.0
     """Seconds of silence until the reader of a stream gets a heartbeat."""
+    event_limits: EventLimits = field(default_factory=EventLimits)
+    """Limits on the events kept for a thread."""
     tool_environment: ToolEnvironment = field(default_factory=ToolEnvironment)
     """Environment that tools and models are called in."""
 
@@ -147,9 +150,10 @@ class Worker:
         """True while this process takes runs."""
         self._stopping = False
         self._observer = observer or Telemetry()
-        self.runs = Runs(storage, options.lease_s)
+        self.runs = Runs(storage, options.lease_s, options.event_limits)
         self.turns: Final = RunTurns(WaitingRuns(storage, options.waiting), self.runs, self._observer)
         self.finalizer = RunFinalizer(self.runs, saver, options.call_webhook)
+        self.values = StoredValues(saver)
         self.events = EventBus(storage, self._announcements, options.heartbeat_s)
         self.graphs = {name: _attach(graph, saver) for name, graph in graphs.items()}
 
@@ -435,7 +439,12 @@ class Worker:
         return RunExecution(
             self.runs,
             self._announcements,
-            EventPublisher(self.runs, attempt, partial(self._announcements.has_subscriber, attempt.thread)),
+            EventPublisher(
+                self.runs,
+                attempt,
+                partial(self._announcements.has_subscriber, attempt.thread),
+                values=self.values,
+            ),
             attempt,
             record,
             self.graphs[record.graph],

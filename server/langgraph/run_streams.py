@@ -80,12 +80,21 @@ def stream_run(
 
 
 def _run_events(ctx: AppContext, source: Source, started: StartedRun, modes: Collection[str]) -> Events:
+    is_behind_gap = False
+
     async def translate(event: Event) -> list[ServerEvent]:
+        nonlocal is_behind_gap
         if event.name == GAP:
             return [_gap_event(event)]
         if event.name == END or not matches_modes(event.name, modes):
             return []
-        return [ServerEvent(event.name, event.data, event.id if started.resumable else None)]
+        data = await ctx.worker.values.read(started.thread, event)
+        if data is None:
+            # One gap stands for all values that follow each other.
+            gap, is_behind_gap = [] if is_behind_gap else [_gap_event(gap_before(event.id))], True
+            return gap
+        is_behind_gap = False
+        return [ServerEvent(event.name, data, event.id if started.resumable else None)]
 
     return ctx.worker.events.translate(source, translate)
 
@@ -117,11 +126,13 @@ async def _thread_event(
         return _gap_event(event)
     if event.name == STATE_UPDATED:
         return await _state_event(ctx, record, event) if "state_update" in modes else None
-    data = dumps({"status": "run_done", "run_id": event.run}) if event.name == END else event.data
     if event.name in {END, "metadata"}:
+        data = dumps({"status": "run_done", "run_id": event.run}) if event.name == END else event.data
         return ServerEvent("metadata", data, event.id) if modes != {"state_update"} else None
-    included = "run_modes" in modes and matches_modes(event.name, ())
-    return ServerEvent(event.name, data, event.id) if included else None
+    if "run_modes" not in modes or not matches_modes(event.name, ()):
+        return None
+    values = await ctx.worker.values.read(record.id, event)
+    return _gap_event(gap_before(event.id)) if values is None else ServerEvent(event.name, values, event.id)
 
 
 async def _state_event(ctx: AppContext, record: Thread, event: Event) -> ServerEvent | None:
@@ -319,7 +330,7 @@ async def _last_events(ctx: AppContext, started: StartedRun) -> Mapping[str, Eve
 async def _result(ctx: AppContext, started: StartedRun, last: Mapping[str, Event]) -> bytes:
     if "error" in last:
         return b'{"__error__":%s}' % last["error"].data
-    values = last["values"].data if "values" in last else None
+    values = await ctx.worker.values.read(started.thread, last["values"]) if "values" in last else None
     if values is not None and last[END].data == b"success":
         return values
     return await _result_by_status(ctx, started, values)

@@ -14,6 +14,7 @@ from callsheet.server.artefacts.event_schemas import turn_events
 from callsheet.server.artefacts.features import FeatureApi
 from callsheet.server.artefacts.schemas import ArtefactDeleted, VersionDiff
 from callsheet.server.artefacts.service import RequestContext
+from callsheet.server.artefacts.views import VersionQuery
 from callsheet.server.engine.execution import pending_interrupts
 from callsheet.server.http.auth import current_owner
 from callsheet.server.http.context import app_context
@@ -212,11 +213,11 @@ async def export_lesson_narration(
 @narration_router.get("/versions", responses=documented_responses(*READ, reply=NarrationList))
 @with_policy(LESSON_READ)
 async def list_lesson_narrations(
-    request: Request, header: SessionHeader = None, query: SessionQuery = None
+    request: Request, page: VersionQuery, header: SessionHeader = None, query: SessionQuery = None
 ) -> dict[str, Any]:
     """List the versions of the narration, newest last."""
     lesson = await find_lesson(request, header or query)
-    return await views.version_list(_SPEC, await lesson.artefact.stream("narration"))
+    return await views.version_list(_SPEC, lesson.artefact, "narration", page)
 
 
 @narration_router.get(

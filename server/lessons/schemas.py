@@ -268,6 +268,8 @@ class NarrationList(TypedDict):
     versions: list[VersionSummary]
     """Newest last."""
     active: str | None
+    before: str | None
+    """Send it as `before` for older versions; null if there are none."""
 
 
 class AssetDeleted(TypedDict):

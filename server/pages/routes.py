@@ -16,7 +16,7 @@ from callsheet.server.artefacts.features import FeatureApi
 from callsheet.server.artefacts.schemas import ArtefactDeleted, VersionDiff
 from callsheet.server.artefacts.service import RequestContext
 from callsheet.server.artefacts.uploads import binary_responses, file_reply
-from callsheet.server.artefacts.views import reply_builder
+from callsheet.server.artefacts.views import VersionQuery, reply_builder
 from callsheet.server.http.auth import current_owner
 from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import documented_responses
@@ -114,13 +114,9 @@ async def delete_page(ref: _Page, request: Request) -> ArtefactDeleted:
 
 @router.get("/versions", responses=documented_responses(*_QUERY, reply=PageVersionList))
 @with_policy(API_READ)
-async def list_page_versions(
-    ref: _Page,
-    before: Annotated[str | None, Query(max_length=80, description="Only versions older than this")] = None,
-    limit: Annotated[int, Query(ge=1, le=200)] = views.PAGE_LIMIT,
-) -> dict[str, Any]:
+async def list_page_versions(ref: _Page, page: VersionQuery) -> dict[str, Any]:
     """List the versions, newest last, each with a one-line summary, and name the active one."""
-    return await views.versions_view(ref, before, limit)
+    return await views.versions_view(ref, page)
 
 
 @router.get("/versions/{version_id}", responses=documented_responses(*_READ, reply=PageVersion))

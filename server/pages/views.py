@@ -4,7 +4,6 @@ import asyncio
 import base64
 import uuid
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -19,7 +18,7 @@ from callsheet.state.times import iso_time_or_none
 from callsheet.state.versions import Origin, Version, origin
 from callsheet.storage import indexes
 from callsheet.storage.artefacts import files
-from callsheet.storage.artefacts.artefacts import Artefact, NewVersion, Stream, StreamHead
+from callsheet.storage.artefacts.artefacts import Artefact, NewVersion, StreamHead
 from callsheet.storage.artefacts.receipts import RecordedResult, StepFence, receipt_name
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.threads import threads
@@ -29,8 +28,6 @@ from callsheet.tools.pages.uploads import upload_url
 
 KIND: Final = "page"
 _SPEC: Final = page_builder.WORKFLOW.artefact
-PAGE_LIMIT: Final = 50
-"""Default number of versions in a list."""
 MAX_INLINED: Final = 10_000_000
 """Bytes of images that an export contains; further images stay links."""
 _TRIES: Final = 20
@@ -112,19 +109,9 @@ def _summary(ref: PageRef, head: StreamHead) -> dict[str, Any]:
     }
 
 
-async def versions_view(ref: PageRef, before: str | None, limit: int) -> dict[str, Any]:
-    """Return the newest versions, or those older than `before`; newest last."""
-    stream = await ref.artefact.stream(STREAM)
-    ids = [version.id for version in stream.versions]
-    if before is not None and before not in ids:
-        raise ref.artefact.missing_version(STREAM, before)
-    end = ids.index(before) if before is not None else len(ids)
-    shown = stream.versions[max(0, end - limit) : end]
-    return {
-        "versions": await asyncio.to_thread(views.version_views, _SPEC, shown, stream),
-        "active": stream.active,
-        "before": shown[0].id if end > limit else None,
-    }
+async def versions_view(ref: PageRef, page: views.VersionPage) -> dict[str, Any]:
+    """Return the newest versions, or older ones; newest last."""
+    return await views.version_list(_SPEC, ref.artefact, STREAM, page)
 
 
 async def version_view(ref: PageRef, version_id: str) -> dict[str, Any]:
@@ -278,13 +265,7 @@ async def _version(ref: PageRef, version_id: str) -> tuple[Version, dict[str, An
     version, head = await asyncio.gather(
         ref.artefact.version(STREAM, version_id), ref.artefact.stream_head(STREAM)
     )
-    # Of long histories, only what is shown is read. A parent may have been deleted.
-    parents: list[Version] = []
-    if version.parent:
-        with suppress(Missing):
-            parents.append(await ref.artefact.version(STREAM, version.parent))
-    stream = Stream((*parents, version, head.newest or version))
-    return version, await asyncio.to_thread(views.version_view, _SPEC, version, stream)
+    return version, await views.version_view(_SPEC, ref.artefact, version, head.newest or version)
 
 
 async def versions_diff(ref: PageRef, old: str, new: str) -> dict[str, Any]:

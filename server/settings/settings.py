@@ -167,6 +167,10 @@ class Settings(BaseSettings):
     """Format of log lines; `auto` is text on a terminal and JSON elsewhere."""
     storage_patience_s: float = Field(1.0, gt=0, le=30)
     """Seconds that a request waits for Redis before it gets 503."""
+    max_event_bytes: int = Field(16_000_000, ge=100_000)
+    """Approximate bytes of events kept for each thread; the oldest go first, and the newest stays."""
+    max_event_age_s: float = Field(86_400.0, ge=60, le=86_400)
+    """Seconds for which an event is kept at most."""
     max_history_bytes: int = Field(32_000_000, ge=1_000)
     """Most bytes of states in one reply of a thread's history; a larger state comes alone."""
     max_import_bytes: int = Field(100_000_000, ge=1_000)

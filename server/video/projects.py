@@ -98,12 +98,12 @@ async def one_scene(ref: ProjectRef, scene_id: str, version_id: str | None = Non
     return scene_fields(order, scene_id, version) | {"scene": version.data["scene"]}
 
 
-async def scene_versions(ref: ProjectRef, scene_id: str) -> dict[str, Any]:
+async def scene_versions(ref: ProjectRef, scene_id: str, page: views.VersionPage) -> dict[str, Any]:
     """Return the versions of a scene, newest last."""
     order = await read_order(ref.artefact)
     if scene_id not in order.all_ids():
         raise missing_scene(order, scene_id)
-    return await views.version_list(_SPEC, await ref.artefact.stream(scene_id))
+    return await views.version_list(_SPEC, ref.artefact, scene_id, page)
 
 
 async def diff_view(ref: ProjectRef, scene_id: str, old: str, new: str) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from callsheet.server.artefacts.execution_views import plan_view
 from callsheet.server.artefacts.features import FeatureApi
 from callsheet.server.artefacts.schemas import ArtefactDeleted, VersionDiff
 from callsheet.server.artefacts.service import RequestContext
-from callsheet.server.artefacts.views import reply_builder
+from callsheet.server.artefacts.views import VersionQuery, reply_builder
 from callsheet.server.http.auth import current_owner
 from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import documented_responses
@@ -132,9 +132,9 @@ async def get_scene(
 
 @router.get("/scenes/{scene_id}/versions", responses=documented_responses(*_READ, reply=SceneVersions))
 @with_policy(API_READ)
-async def list_scene_versions(scene_id: str, ref: _Project) -> dict[str, Any]:
+async def list_scene_versions(scene_id: str, ref: _Project, page: VersionQuery) -> dict[str, Any]:
     """List the versions of a scene, newest last."""
-    return await projects.scene_versions(ref, scene_id)
+    return await projects.scene_versions(ref, scene_id, page)
 
 
 @router.get(

@@ -56,6 +56,8 @@ class SceneVersions(TypedDict):
 
     versions: list[VersionSummary]
     active: str | None
+    before: str | None
+    """Send it as `before` for older versions; null if there are none."""
 
 
 class ProjectSummary(TypedDict):

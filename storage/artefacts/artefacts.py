@@ -4,11 +4,12 @@ One script in the artefact's own slot writes a version together with the receipt
 the effect if a later claim or a revocation has moved the fence of the step.
 """
 
+import asyncio
 import json
 import uuid
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
 
 from callsheet.state.errors import Conflict, Fenced, Forbidden, Missing
 from callsheet.state.versions import Origin, Version, status
@@ -18,20 +19,31 @@ from callsheet.storage.artefacts.receipts import StepFence, StepReceipts
 from callsheet.storage.redis import keys, keyspace
 from callsheet.storage.redis.scripts import execute, hgetall
 
+_STEP: Final = 100
+"""Versions that one script reads."""
+
 
 @dataclass(frozen=True)
 class Stream:
     """Versions of one stream, oldest first, and the id of the version that a person activated."""
 
     versions: tuple[Version, ...] = ()
+    """Those that were read: the newest ones, or older ones."""
     active: str | None = None
+    count: int = 0
+    """Number of all versions."""
+    older: int = 0
+    """Number of versions before those that were read."""
+    head: Version | None = None
+    """Newest version, if others were read."""
+    active_version: Version | None = None
 
     def newest(self) -> Version | None:
         """Return the newest version, or None for an empty stream."""
-        return self.versions[-1] if self.versions else None
+        return self.head or (self.versions[-1] if self.versions else None)
 
     def find(self, version_id: str) -> Version | None:
-        """Return the version with this id, or None."""
+        """Return the version with this id if it was read, or None."""
         return next((version for version in self.versions if version.id == version_id), None)
 
 
@@ -145,16 +157,53 @@ class Artefact(StepReceipts):
             remedy="look at it again and repeat the edit",
         )
 
+    async def newest_of(self, names: Sequence[str], count: int = 1) -> dict[str, Stream]:
+        """Return the named streams with their newest versions, read in one step; some may be empty."""
+        return await self._read(names, count)
+
+    async def older(self, name: str, before: str | None, limit: int) -> Stream:
+        """Return a stream with up to `limit` versions before a version, or the newest ones for None.
+
+        Raises `Missing` for an unknown version.
+        """
+        return (await self._read([name], limit, before or ""))[name]
+
     async def streams(self, names: Sequence[str]) -> dict[str, Stream]:
-        """Return the named streams, read in one step; a stream without versions is empty."""
-        stream_keys = [self._key(key, name) for name in names for key in (keys.versions, keys.active_version)]
-        prefixes = [self._key(keys.version, name, "") for name in names]
-        answer = await scripts.READ(self._redis, stream_keys, prefixes)
-        return {name: _stream(name, *reply) for name, reply in zip(names, answer, strict=True)}
+        """Return the named streams with all of their versions, as `stream`."""
+        return dict(zip(names, await asyncio.gather(*map(self.stream, names)), strict=True))
 
     async def stream(self, name: str) -> Stream:
-        """Return one stream."""
-        return (await self.streams([name]))[name]
+        """Return one stream with all of its versions, read in steps: turns and views must not need them."""
+        page = await self.older(name, None, _STEP)
+        versions, oldest = page.versions, page
+        while oldest.older:
+            oldest = await self.older(name, oldest.versions[0].id, _STEP)
+            versions = (*oldest.versions, *versions)
+        return replace(page, versions=versions, older=0)
+
+    async def existing(self, stream: str, ids: Collection[str]) -> list[Version]:
+        """Return those of the versions that exist."""
+        names = [self._key(keys.version, stream, name) for name in ids]
+        records = await asyncio.gather(*(self._redis.get(name) for name in names))
+        return [_version(stream, record) for record in records if record is not None]
+
+    async def _read(self, names: Sequence[str], limit: int, before: str = "") -> dict[str, Stream]:
+        stream_keys = [self._key(key, name) for name in names for key in (keys.versions, keys.active_version)]
+        prefixes = [self._key(keys.version, name, "") for name in names]
+        replies = await scripts.READ(self._redis, stream_keys, [limit, before, *prefixes])
+        streams = {}
+        for name, (count, older, records, head, active, active_record) in zip(names, replies, strict=True):
+            if count < 0:
+                raise self.missing_version(name, before)
+            streams[name] = Stream(
+                tuple(_version(name, record) for record in records),
+                active.decode() if active else None,
+                count,
+                older,
+                _version(name, head) if head else None,
+                _version(name, active_record) if active_record else None,
+            )
+        return streams
 
     async def stream_head(self, stream: str) -> StreamHead:
         """Return the newest version of a stream and the artefact's locks, read in one step."""
@@ -202,7 +251,7 @@ class Artefact(StepReceipts):
 
     async def activate(self, stream: str, version_id: str) -> None:
         """Make a version the active one of its stream; raises `Missing` if it does not exist."""
-        stream_keys = [self._key(keys.versions, stream), self._key(keys.active_version, stream)]
+        stream_keys = [self._key(keys.version, stream, version_id), self._key(keys.active_version, stream)]
         if not self._has_changed(
             await scripts.ACTIVATE(self._redis, [*stream_keys, self._meta], [version_id])
         ):
@@ -213,10 +262,8 @@ class Artefact(StepReceipts):
 
         Raises `Missing` for an unknown version and `Conflict` for an active or frozen one.
         """
-        current = await self.stream(stream)
-        version, newest = current.find(version_id), current.newest()
-        if version is None or newest is None:
-            raise self.missing_version(stream, version_id)
+        version = await self.version(stream, version_id)
+        newest = (await self.stream_head(stream)).newest or version
         if status(version, newest) == "frozen":
             raise Conflict(
                 f"{stream} {version_id!r} is frozen, and only drafts may be deleted",
@@ -327,11 +374,6 @@ def _json_tail(fields: Mapping[str, Any]) -> str:
     """Return the JSON of `fields` without its opening brace: the script puts the version's id in front."""
     tail = json.dumps(fields, ensure_ascii=False, separators=(",", ":"))[1:]
     return f",{tail}" if fields else tail
-
-
-def _stream(name: str, active: bytes | None, records: Sequence[bytes | None]) -> Stream:
-    versions = tuple(_version(name, record) for record in records)
-    return Stream(versions, active.decode() if active else None)
 
 
 def _version(stream: str, record: bytes | None) -> Version:

@@ -150,23 +150,42 @@ redis.call('HDEL', fences, step)
 return {'made', result}
 """)
 
+# Reads some versions of each stream, because a list of versions grows for ever: the newest ones, or those
+# before a version; and always the newest and the active one. The count is -1 for an unknown version.
 READ: Final = Script("""
-local out = {}
-for i = 1, #ARGV do
-  local ids = redis.call('LRANGE', KEYS[2 * i - 1], 0, -1)
-  local records = {}
-  for j, id in ipairs(ids) do records[j] = redis.call('GET', ARGV[i] .. id) end
-  out[i] = {redis.call('GET', KEYS[2 * i]), records}
+local limit, before, out = tonumber(ARGV[1]), ARGV[2], {}
+for i = 1, #ARGV - 2 do
+  local list, prefix = KEYS[2 * i - 1], ARGV[i + 2]
+  local count, records, newest = redis.call('LLEN', list), {}, nil
+  local finish = count
+  if before ~= '' then
+    finish = redis.call('LPOS', list, before, 'RANK', -1)
+    local head = redis.call('LINDEX', list, -1)
+    newest = head and redis.call('GET', prefix .. head)
+  end
+  if finish then
+    local first = math.max(finish - limit, 0)
+    if first < finish then
+      for j, id in ipairs(redis.call('LRANGE', list, first, finish - 1)) do
+        records[j] = redis.call('GET', prefix .. id)
+      end
+    end
+    finish = first
+  else
+    count = -1
+  end
+  local active = redis.call('GET', KEYS[2 * i])
+  local chosen = active and redis.call('GET', prefix .. active)
+  out[i] = {count, finish or 0, records, newest or false, active, chosen}
 end
 return out
 """)
 
 ACTIVATE: Final = _script("""
 if is_missing(KEYS[3], true) then return -1 end
-for _, id in ipairs(redis.call('LRANGE', KEYS[1], 0, -1)) do
-  if id == ARGV[1] then redis.call('SET', KEYS[2], id); return 1 end
-end
-return 0
+if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
+redis.call('SET', KEYS[2], ARGV[1])
+return 1
 """)
 
 DELETE: Final = _script("""

@@ -5,7 +5,7 @@ implementation serves an asyncio connection, a blocking one and a cluster.
 """
 
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
@@ -76,9 +76,12 @@ class StepStore(Protocol):
         """Store a task's writes."""
 
     async def store_checkpoint(
-        self, ref: CheckpointRef, source: str, calls: Sequence[ScriptCall]
+        self, ref: CheckpointRef, source: str, values: Mapping[str, Any], calls: Sequence[ScriptCall]
     ) -> list[Any]:
-        """Store a checkpoint; `source` is LangGraph's, "input" for one before the first step."""
+        """Store a checkpoint with these values of channels.
+
+        `source` is LangGraph's, "input" for one before the first step.
+        """
 
 
 STEP_STORE: Final[ContextVar[StepStore | None]] = ContextVar("step_store", default=None)

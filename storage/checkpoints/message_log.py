@@ -27,7 +27,10 @@ Piece = tuple[int, int]
 """First position and number of elements."""
 
 MAX_PIECES: Final = 64
-"""A list in more pieces is appended as a whole, which is cheaper than reading so many pieces."""
+"""Most pieces of a list; of more, the newest of like size are appended again as one piece."""
+
+_LEVEL_BITS: Final = 5
+"""Pieces are of like size if their sizes have the same multiple of these bits: below 32, below 1,024, …"""
 
 NEW: Final = 1 << 40
 """First position in a draft for elements not yet in the log, in the order they will be appended."""
@@ -46,6 +49,20 @@ def pieces(positions: Iterable[int]) -> list[Piece]:
     if first >= 0:
         table.append((first, following - first))
     return table
+
+
+def small_tail(table: Sequence[Piece]) -> int:
+    """Return the index from which the newest pieces of like size are to be merged, so that half may be left.
+
+    So an element is appended again once for each level that its pieces rise, as in a log-structured merge
+    tree, and a list that only grows takes as many elements as it has, times its levels.
+    """
+    levels = [(count.bit_length() - 1) // _LEVEL_BITS for _, count in table]
+    for level in sorted({*levels}):
+        start = next((at + 1 for at in reversed(range(len(levels))) if levels[at] > level), 0)
+        if start < MAX_PIECES // 2:
+            return start
+    return 0
 
 
 def encode_table(table: Iterable[Piece]) -> bytes:
@@ -286,10 +303,15 @@ class ListDrafts:
     def add(self, namespace: str, channel: str, values: Sequence[object]) -> bytes:
         """Draft a list and return its value to store."""
         known = self._log.lists.get((namespace, channel))
+        appended = len(self.elements)
         positions, copies = self._reuse(values, known or KnownList((), ()))
         table = pieces(positions)
         if len(table) > MAX_PIECES:
-            positions, copies = self._append_all(values)
+            kept = sum(count for _, count in table[: small_tail(table)])
+            if all(position < NEW + appended for position in positions[:kept]):
+                self._withdraw(appended)
+            added, added_copies = self._append_all(values[kept:])
+            positions, copies = [*positions[:kept], *added], [*copies[:kept], *added_copies]
             table = pieces(positions)
         self._lists.append(((namespace, channel), positions, copies))
         return LIST + encode_table(table)
@@ -309,6 +331,12 @@ class ListDrafts:
             positions.append(match[0] if match else self._position(live))
             copies.append(match[1] if match else freeze(live))
         return positions, copies
+
+    def _withdraw(self, first: int) -> None:
+        """Withdraw the new elements from `first` on, which are to be appended together with others."""
+        for element in self.elements[first:]:
+            self._new_positions.pop(digest(strip_mark(element)), None)
+        del self.elements[first:]
 
     def _append_all(self, values: Sequence[object]) -> tuple[list[int], list[FrozenCopy | None]]:
         first = NEW + len(self.elements)

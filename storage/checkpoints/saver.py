@@ -132,10 +132,14 @@ class RedisSaver(BaseCheckpointSaver[int]):
     ) -> RunnableConfig:
         """Store a checkpoint as the child of the one in `config`, and return its own config."""
         ref = checkpoint_ref(config)._replace(checkpoint=checkpoint["id"])
-        steps = self._step_store(config, ref.thread)
+        steps, source, values = (
+            self._step_store(config, ref.thread),
+            metadata.get("source", ""),
+            checkpoint["channel_values"],
+        )
         return await self._execute(
             self._put(config, checkpoint, metadata, new_versions),
-            partial(steps.store_checkpoint, ref, metadata.get("source", "")) if steps else None,
+            partial(steps.store_checkpoint, ref, source, values) if steps else None,
         )
 
     def put(

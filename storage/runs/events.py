@@ -10,7 +10,7 @@ import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from redis.asyncio import ConnectionPool, Redis, RedisCluster
 from redis.asyncio.retry import Retry
@@ -72,6 +72,27 @@ class Event:
     """JSON."""
     checkpoint: str = ""
     """For values of a graph: the newest checkpoint of their namespace that the run had stored, if any."""
+    names: tuple[str, ...] = ()
+    """Names of all values if `data` holds only those that the checkpoint lacks, else empty."""
+
+
+class NewEvent(NamedTuple):
+    """An event to be stored."""
+
+    name: str
+    data: bytes
+    checkpoint: str = ""
+    names: bytes = b""
+    """JSON list of the names of all values if the checkpoint holds those that `data` lacks."""
+
+
+@dataclass(frozen=True, slots=True)
+class EventLimits:
+    """Limits on the events that are kept for a thread; `scripts.MAX_EVENTS` limits their number."""
+
+    max_bytes: int = 16_000_000
+    max_age_s: float = keys.DAY_S
+    """At most a day: a thread's events expire together that long after the last one."""
 
 
 class EventCursor:
@@ -190,7 +211,8 @@ async def newest_of_run(storage: Storage, thread: str, run: str, among: int) -> 
 
 def _event(entry_id: bytes, fields: dict[bytes, bytes]) -> Event:
     run, name, checkpoint = (fields.get(key, b"").decode() for key in (b"run", b"event", b"checkpoint"))
-    return Event(entry_id.decode(), run, name, fields[b"data"], checkpoint)
+    names = tuple(json.loads(fields.get(b"names", b"[]")))
+    return Event(entry_id.decode(), run, name, fields[b"data"], checkpoint, names)
 
 
 class Signal(asyncio.Event):

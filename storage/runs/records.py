@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from callsheet.storage.redis import keys
 from callsheet.storage.redis.connection import Storage
-from callsheet.storage.runs.events import PAUSED
+from callsheet.storage.runs.events import PAUSED, NewEvent
 
 Status = Literal["pending", "running", "success", "error", "interrupted", "timeout"]
 """Status of a run on the LangGraph wire; a run that asks a person something has succeeded."""
@@ -193,8 +193,8 @@ class RunOutcome:
     """Interrupts by task id, as on the LangGraph wire."""
     error: Mapping[str, Any] | None = None
     answer: Mapping[str, Any] | None = None
-    final_events: Sequence[tuple[str, bytes]] = ()
-    """Last events (name, JSON), stored atomically with the state of the thread."""
+    final_events: Sequence[NewEvent | tuple[str, bytes]] = ()
+    """Last events (name, JSON, …), stored atomically with the state of the thread."""
 
     @property
     def end_data(self) -> str:

@@ -17,6 +17,7 @@ from callsheet.storage.redis import keys
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.redis.scripts import Argument, Script, ScriptCall, combine, execute, hgetall
 from callsheet.storage.runs import scripts
+from callsheet.storage.runs.events import EventLimits, NewEvent
 from callsheet.storage.runs.idempotency import reused_key
 from callsheet.storage.runs.records import (
     OPEN_STATUSES,
@@ -36,6 +37,7 @@ LEASE_S: Final = 10.0
 """Seconds that a silent attempt keeps its thread."""
 
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False)
+_EVENT_LIMITS: Final = EventLimits()
 _NO_PRECONDITION: Final = ("", "", "", "", "")
 _UNRECORDED_MS: Final = 60_000
 """Age of an entry of the owner's list whose run will not be recorded any more."""
@@ -48,8 +50,11 @@ _FIRST_CHECK_S: Final = 5.0
 class Runs:
     """Runs of all threads."""
 
-    def __init__(self, storage: Storage, lease_s: float = LEASE_S) -> None:
+    def __init__(
+        self, storage: Storage, lease_s: float = LEASE_S, event_limits: EventLimits = _EVENT_LIMITS
+    ) -> None:
         self.redis: Final = storage.redis
+        self._limits: Final = (event_limits.max_bytes, int(event_limits.max_age_s * 1000))
         self.lease_s = min(lease_s, keys.RUN_LEASE_S)
 
     async def create(self, request: RunRequest) -> Created:
@@ -144,11 +149,11 @@ class Runs:
         self,
         attempt: RunAttempt,
         batch: int,
-        events: Sequence[tuple[str, bytes, str]],
+        events: Sequence[NewEvent],
         calls: Sequence[ScriptCall] = (),
         before: Sequence[ScriptCall] = (),
     ) -> list[Any]:
-        """Append events (name, JSON, checkpoint) to the thread in one transaction with `calls`.
+        """Append events to the thread in one transaction with `calls`.
 
         Returns the replies to the calls. Their keys are in the thread's slot, and they check the attempt
         themselves. The calls `before` are executed first, on their own. `batch` is a counter of the attempt:
@@ -158,9 +163,8 @@ class Runs:
             *_, replies = await self.redis.execute_batch([*before, combine(calls)])
             return list(replies)
         flat = [part for event in events for part in event]
-        appending = ScriptCall(
-            scripts.EMIT, keys.run_keys(attempt.thread), [attempt.run, attempt.epoch, batch, *flat]
-        )
+        args = [attempt.run, attempt.epoch, batch, *self._limits, *flat]
+        appending = ScriptCall(scripts.EMIT, keys.run_keys(attempt.thread), args)
         *_, reply = await self.redis.execute_batch(
             [*before, combine([*calls, appending]) if calls else appending]
         )
@@ -179,7 +183,8 @@ class Runs:
             attempt.thread,
             *(attempt.run, attempt.epoch, outcome.ending, outcome.end_data, outcome.thread),
             *(_json(outcome.interrupts), _json(outcome.error), _json(outcome.answer)),
-            *(part for event in outcome.final_events for part in event),
+            *self._limits,
+            *(part for event in outcome.final_events for part in NewEvent(*event)),
         )
         if not answer:
             raise _fenced_error(attempt)

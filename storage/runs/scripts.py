@@ -12,6 +12,12 @@ from callsheet.storage.redis.scripts import Script
 
 MAX_EVENTS: Final = 10_000
 """Approximate number of events kept per thread."""
+ENTRY_BYTES: Final = 100
+"""Bytes that an event takes beside its name and data, approximately."""
+SHARES: Final = 16
+"""Parts of the limit in bytes; the oldest events are removed once per part."""
+TRIM_COUNT: Final = 64
+"""Events read at once to find the oldest one to keep."""
 
 _COMMON: Final = rf"""
 local meta, runs, queue, lease, events = unpack(KEYS, 1, 5)
@@ -21,15 +27,52 @@ local function run_key(run) return string.sub(meta, 1, -5) .. 'run:' .. run end
 
 local function update_run(run, ...) redis.call('HSET', run_key(run), 'updatedMs', now_ms(), ...) end
 
-local function add_event(run, name, data, checkpoint)
-  local fields = {{'run', run, 'event', name, 'data', data}}
-  if checkpoint and checkpoint ~= '' then fields[7], fields[8] = 'checkpoint', checkpoint end
+local function add_event(run, name, data, ...)
+  local fields = {{'run', run, 'event', name, 'data', data, ...}}
   return redis.call('XADD', events, 'MAXLEN', '~', {MAX_EVENTS}, '*', unpack(fields))
+end
+
+-- Adds the events in `argv` from `first` on, and removes the oldest ones beyond the limits. Each entry holds
+-- the number of bytes up to it, so the bytes that are kept are known however entries are removed. `total` is
+-- the number before; returns the new one.
+local function add_events(run, argv, first, total, max_bytes, max_age_ms)
+  local before, newest = total, nil
+  for i = first, #argv, 4 do
+    local extra = {{}}
+    if argv[i + 2] ~= '' then extra[1], extra[2] = 'checkpoint', argv[i + 2] end
+    if argv[i + 3] ~= '' then extra[#extra + 1], extra[#extra + 2] = 'names', argv[i + 3] end
+    total = total + #argv[i] + #argv[i + 1] + #argv[i + 2] + #argv[i + 3] + {ENTRY_BYTES}
+    extra[#extra + 1], extra[#extra + 2] = 'total', string.format('%.0f', total)
+    newest = add_event(run, argv[i], argv[i + 1], unpack(extra))
+  end
+  if not newest then return total end
+  local oldest_ms = tonumber(string.match(newest, '^%d+')) - max_age_ms
+  redis.call('XTRIM', events, 'MINID', '~', string.format('%.0f', oldest_ms))
+  -- Look for the oldest bytes only after each share of the limit: that reads what it then removes.
+  local share = max_bytes / {SHARES}
+  if math.floor(before / share) == math.floor(total / share) then return total end
+  local after, is_over = '-', false
+  while total > max_bytes do
+    local entries = redis.call('XRANGE', events, after, '+', 'COUNT', {TRIM_COUNT})
+    for _, entry in ipairs(entries) do
+      for i = 1, #entry[2], 2 do
+        if entry[2][i] == 'total' and tonumber(entry[2][i + 1]) <= total - max_bytes then
+          is_over = true
+        elseif entry[2][i] == 'total' then
+          if is_over then redis.call('XTRIM', events, 'MINID', entry[1]) end
+          return total
+        end
+      end
+    end
+    if #entries == 0 then return total end
+    after = '(' .. entries[#entries][1]
+  end
+  return total
 end
 
 -- Publishes 'events', or 'cancel' for the process that executes the active run.
 local function announce(topic)
-  if redis.call('EXISTS', events) == 1 then redis.call('PEXPIRE', events, {int(DAY_S * 1000)}) end
+  redis.call('PEXPIRE', events, {int(DAY_S * 1000)})
   redis.call('PUBLISH', events, topic or 'events')
 end
 
@@ -313,22 +356,27 @@ return redis.call('HGET', run_key(ARGV[1]), 'cancel') or ''
 """)
 
 EMIT: Final = _script("""
-local run, epoch, batch = unpack(ARGV, 1, 3)
-local current, last = unpack(redis.call('HMGET', meta, 'epoch', 'batch'))
+local run, epoch, batch, max_bytes, max_age_ms = unpack(ARGV, 1, 5)
+local current, last, total = unpack(redis.call('HMGET', meta, 'epoch', 'batch', 'eventBytes'))
 if current ~= epoch then return 0 end
 -- The same call again, because its reply was lost.
 if last == batch then return 1 end
-for i = 4, #ARGV, 3 do add_event(run, ARGV[i], ARGV[i + 1], ARGV[i + 2]) end
-redis.call('HSET', meta, 'batch', batch)
+total = add_events(run, ARGV, 6, tonumber(total or 0), tonumber(max_bytes), tonumber(max_age_ms))
+redis.call('HSET', meta, 'batch', batch, 'eventBytes', string.format('%.0f', total))
 announce()
 return 1
 """)
 
 FINISH: Final = _once("""
-local id, epoch, status, reason, thread_status, interrupts, error, answer = unpack(ARGV, 1, 8)
-if redis.call('HGET', meta, 'epoch') ~= epoch or redis.call('HGET', meta, 'active') ~= id then return {} end
+local id, epoch, status, reason, thread_status, interrupts, error, answer, max_bytes, max_age_ms =
+  unpack(ARGV, 1, 10)
+local current, active, total = unpack(redis.call('HMGET', meta, 'epoch', 'active', 'eventBytes'))
+if current ~= epoch or active ~= id then return {} end
 update_run(id, 'error', error, 'answer', answer)
-for i = 9, #ARGV, 2 do add_event(id, ARGV[i], ARGV[i + 1]) end
+if ARGV[11] then
+  total = add_events(id, ARGV, 11, tonumber(total or 0), tonumber(max_bytes), tonumber(max_age_ms))
+  redis.call('HSET', meta, 'eventBytes', string.format('%.0f', total))
+end
 end_run(id, status, reason)
 local next = activate_next()
 update_thread(next == '' and thread_status or 'busy', interrupts, thread_status == 'error' and error or '')

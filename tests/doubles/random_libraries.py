@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from importlib import import_module
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 LETTERS: Final = "abcXYZ 0159 .:!?()&/%#@+*_-'~^\\<>[]{}=,;|\t\"éßÅ漢字กข🎉\u0301\u200d\u2028\x85\xa0אبİ"
 HEADINGS: Final[Mapping[str, tuple[str, ...]]] = {

@@ -18,7 +18,7 @@ from callsheet.storage.checkpoints import RedisSaver
 from callsheet.storage.checkpoints.context import STEP_STORE
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.runs import events
-from callsheet.storage.runs.events import END, Announcements, Event
+from callsheet.storage.runs.events import END, Announcements, Event, EventLimits, NewEvent
 from callsheet.storage.runs.records import LeaseHeld, RunAttempt, RunOutcome, RunRequest, request_fields
 from callsheet.storage.runs.runs import Runs
 from tests.doubles.waiting import eventually
@@ -147,9 +147,9 @@ async def test_the_record_of_a_request_is_what_another_process_reads(storage: St
 async def test_events_sent_twice_because_the_reply_was_lost_are_stored_once(storage: Storage) -> None:
     runs = Runs(storage)
     attempt = await claimed_attempt(runs)
-    await runs.emit(attempt, 1, [("a", b"1", "")])
+    await runs.emit(attempt, 1, [NewEvent("a", b"1")])
     for _ in range(2):
-        assert await runs.emit(attempt, 2, [("b", b"2", ""), ("c", b"3", "")]) == []
+        assert await runs.emit(attempt, 2, [NewEvent("b", b"2"), NewEvent("c", b"3")]) == []
     assert await published_names(storage) == ["a", "b", "c"]
 
 
@@ -194,7 +194,7 @@ async def test_events_without_a_local_reader_leave_together_or_with_the_end(stor
     for name in "abc":
         await publisher.publish([(name, b"1")])
         await asyncio.sleep(0)
-    assert [name for name, _ in await publisher.drain()] == ["a", "b", "c"]
+    assert [event.name for event in await publisher.drain()] == ["a", "b", "c"]
     assert await published_names(storage) == []
 
 
@@ -293,3 +293,36 @@ async def test_the_events_of_a_run_are_freed_without_a_garbage_collection(storag
         await eventually(are_free, "the freed publishers")
     finally:
         gc.enable()
+
+
+async def test_the_oldest_events_beyond_the_bytes_of_a_thread_are_removed(storage: Storage) -> None:
+    """The newest one stays, however large it is."""
+    runs = Runs(storage, event_limits=EventLimits(max_bytes=10_000))
+    attempt = await claimed_attempt(runs)
+    for batch in range(50):
+        await runs.emit(attempt, batch, [NewEvent(f"e{batch}", b"1" * 900)])
+    names = await stored_names(storage)
+    assert names[-1] == "e49"
+    assert 9 <= len(names) <= 12
+    await runs.finish(attempt, RunOutcome("success", final_events=[("huge", b"1" * 20_000)]))
+    assert await stored_names(storage) == ["huge", END]
+
+
+async def test_events_beyond_an_age_are_removed_although_the_thread_goes_on(storage: Storage) -> None:
+    runs = Runs(storage, event_limits=EventLimits(max_age_s=0.001))
+    attempt = await claimed_attempt(runs)
+    data = b"1" * 5_000
+    await runs.emit(attempt, 1, [NewEvent("old", data)])
+    old_ms = events.order_of(await events.newest_id(storage, "t"))[0]
+
+    async def is_later() -> bool:
+        seconds, microseconds = await storage.redis.time()
+        return bool(seconds * 1000 + microseconds // 1000 > old_ms + 2)
+
+    await eventually(is_later, "the age of the first event")
+    await runs.emit(attempt, 2, [NewEvent("new", data)])
+    assert await stored_names(storage) == ["new"]
+
+
+async def stored_names(storage: Storage) -> list[str]:
+    return [event.name for event in await events.read_after(storage, "t", events.START_ID)]

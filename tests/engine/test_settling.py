@@ -1,7 +1,7 @@
 """The events of a task reach the engine within the turns of the event loop that it waits for them."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -60,10 +60,10 @@ class CountingStore:
         return [*await self._storage.redis.execute_batch(calls)]
 
     async def store_checkpoint(
-        self, ref: CheckpointRef, source: str, calls: Sequence[ScriptCall]
+        self, ref: CheckpointRef, source: str, values: Mapping[str, Any], calls: Sequence[ScriptCall]
     ) -> list[Any]:
         """Store once the events of the step's tasks have arrived, so that none of the next step do."""
-        del ref, source
+        del ref, source, values
         await self._counted.wait()
         return [*await self._storage.redis.execute_batch(calls)]
 

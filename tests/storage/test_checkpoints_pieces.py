@@ -199,6 +199,36 @@ async def test_a_list_in_too_many_pieces_is_stored_again_in_one(saver, log_lengt
     assert len((await newest_checkpoint(saver, "t")).checkpoint["channel_values"]["messages"]) == 266
 
 
+async def test_two_lists_that_grow_in_turn_are_stored_again_once_and_not_with_each_piece(saver, log_length):
+    """Their pieces alternate in the log, so each of them has one piece a step."""
+    steps = 600
+    lists: dict[str, list[Any]] = {"messages": [], "results": []}
+    config, versions = thread_config("t"), {"messages": 0, "results": 0}
+    for step in range(steps):
+        for name, elements in lists.items():
+            elements.append({name: step})
+        versions = {name: saver.get_next_version(version or None, None) for name, version in versions.items()}
+        values = {name: [*elements] for name, elements in lists.items()}
+        checkpoint = empty_checkpoint() | {
+            "id": new_id(),
+            "channel_values": values,
+            "channel_versions": versions,
+        }
+        config = await saver.aput(config, checkpoint, {}, versions)
+
+    assert log_length() <= 2 * 2 * steps
+    assert (await newest_checkpoint(saver, "t")).checkpoint["channel_values"] == lists
+
+
+@given(st.lists(st.integers(1, 5_000), min_size=message_log.MAX_PIECES + 1, max_size=200))
+def test_merging_the_newest_pieces_leaves_half_of_the_most_pieces(sizes):
+    table = [(2 * 5_000 * at, size) for at, size in enumerate(sizes)]
+
+    start = message_log.small_tail(table)
+
+    assert start + 1 <= message_log.MAX_PIECES // 2
+
+
 async def test_elements_without_a_frozen_copy_are_stored_once_too(saver, log_length):
     words = [{"v": {number}} for number in range(5)]
     await put(saver, words)

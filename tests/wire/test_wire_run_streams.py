@@ -14,6 +14,7 @@ from langgraph_sdk.client import LangGraphClient
 from callsheet.server.app import create_app
 from callsheet.server.http.context import AppContext
 from callsheet.server.settings.settings import Settings
+from callsheet.storage.runs.events import NewEvent
 from callsheet.storage.runs.records import RunAttempt, RunOutcome, RunRequest, request_fields
 from tests.doubles.wire_graphs import GRAPHS
 from tests.doubles.wire_served import HELLO, collect, create_thread, running_server_on_own_redis
@@ -259,7 +260,7 @@ async def test_events_sent_between_a_heartbeat_and_the_end_of_the_run_are_not_lo
         assert isinstance(attempt, RunAttempt)
         async with aclosing(context.worker.events.follow_run("t", "r", attempt.started_id)) as stream:
             assert await anext(stream) is None
-            await runs.emit(attempt, 1, [("values", b"{}", "")])
+            await runs.emit(attempt, 1, [NewEvent("values", b"{}")])
             await runs.finish(attempt, RunOutcome("success", "idle"))
             assert [event.name async for event in stream if event] == ["values", "end"]
         await runs.unschedule_check("t", "r")

@@ -1,5 +1,6 @@
 """The five tools of an audio ad: each reads, or writes one version of one stream."""
 
+import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
@@ -23,6 +24,8 @@ RECENT_VERSIONS: Final = 5
 """Versions of a stream that `get_current_state` shows in full."""
 LISTED_VERSIONS: Final = 10
 """Versions of a stream that it lists; of earlier ones it shows the number."""
+COMPARED_VERSIONS: Final = 20
+"""Newest versions of a stream that a draft is compared with; an equal one is restored."""
 DEFAULT_COUNT: Final = 10
 MAX_REWRITES: Final = 2
 """Times in a turn that a model is asked to rewrite a script that lacks something of the brief."""
@@ -168,7 +171,7 @@ async def create_voice_draft(args: VoiceDraft, call: Call) -> dict[str, Any]:
     """
     _require_filled_in(track.text for track in args.tracks)
     cast = _cast(args, call.scope)
-    streams = await call.artefact.streams(ad.STREAMS)
+    streams = await _streams(call, "voices")
     tracks = ad.track_list(
         [track.model_dump(exclude_none=True) | {"voiceId": cast[track.voiceId].id} for track in args.tracks]
     )
@@ -221,7 +224,7 @@ def _unknown_voice(voice_id: str, language: str) -> Invalid:
 async def create_music_draft(args: MusicDraft, call: Call) -> dict[str, Any]:
     """Write the background music as a new draft of the ad's music. Earlier versions stay."""
     _require_filled_in([args.prompt])
-    streams = await call.artefact.streams(ad.STREAMS)
+    streams = await _streams(call, "music")
     data = ad.music_bed(args.prompt, args.provider, args.duration or spot_s(call.scope))
     return await _write(call, streams, "music", data)
 
@@ -240,7 +243,7 @@ async def create_sfx_draft(args: SfxDraft, call: Call) -> dict[str, Any]:
     Earlier versions stay. Send every effect, also unchanged ones: a version holds the complete list.
     """
     _require_filled_in(prompt.description for prompt in args.prompts)
-    streams = await call.artefact.streams(ad.STREAMS)
+    streams = await _streams(call, "sfx")
     tracks = _data(streams, "voices").get("voiceTracks", ())
     effects = ad.effect_list([prompt.model_dump(exclude_none=True) for prompt in args.prompts], len(tracks))
     return await _write(call, streams, "sfx", {"soundFxPrompts": effects})
@@ -253,7 +256,7 @@ async def get_current_state(args: CurrentState, call: Call) -> dict[str, Any]:
     <state> has the newest ones; use it for earlier versions, or where <state> is shortened.
     """
     del args
-    streams = await call.artefact.streams(ad.STREAMS)
+    streams = await call.artefact.newest_of(ad.STREAMS, LISTED_VERSIONS)
     shown = {name: _stream_state(name, stream) for name, stream in streams.items() if stream.versions}
     return {
         **shown,
@@ -287,6 +290,15 @@ def script_language(data: Mapping[str, Any], scope: Scope) -> str:
 
 def _stated_language(scope: Scope) -> str:
     return scope.facts.get("language", "english")
+
+
+async def _streams(call: Call, written: ad.Stream) -> dict[str, Stream]:
+    """Return the newest versions of the ad's streams, of the one that is to be written enough to compare."""
+    others = [name for name in ad.STREAMS if name != written]
+    compared, newest = await asyncio.gather(
+        call.artefact.newest_of([written], COMPARED_VERSIONS), call.artefact.newest_of(others)
+    )
+    return {name: (compared | newest)[name] for name in ad.STREAMS}
 
 
 async def _write(
@@ -406,18 +418,17 @@ def _data(streams: Mapping[str, Stream], name: str) -> Mapping[str, Any]:
 
 def _stream_state(name: str, stream: Stream) -> dict[str, Any]:
     newest, recent = stream.versions[-1], stream.versions[-RECENT_VERSIONS:]
-    listed = stream.versions[-LISTED_VERSIONS:]
     return {
         "versionId": newest.id,
         "summary": ad.summary(name, newest.data),
         "status": version_fields(newest, newest)["status"],
         "activeVersionId": stream.active,
         "data": newest.data,
-        "earlierVersions": len(stream.versions) - len(listed),
+        "earlierVersions": stream.older,
         # The newest one's data is above; it is the longest part of a look-up that every state keeps.
         "versions": [
             _version_view(name, version, newest, full=version in recent and version is not newest)
-            for version in listed
+            for version in stream.versions
         ],
     }
 

@@ -17,7 +17,7 @@ from langgraph.pregel import Pregel
 from langgraph.stream import CheckpointsTransformer, CustomTransformer, UpdatesTransformer
 from langgraph.types import StateSnapshot
 
-from callsheet.server.engine.encoding import Event
+from callsheet.server.engine.encoding import Event, ValuesEvent
 from callsheet.server.engine.json_values import dumps, to_jsonable
 from callsheet.storage.runs.events import PROTOCOL_PREFIX
 
@@ -116,6 +116,8 @@ class ProtocolTranslator:
         """Interrupt id to the deepest namespace that reported it."""
         self._open_messages: dict[_Namespace, dict[str, str]] = {}
         """Messages being streamed, by namespace: model call to message id."""
+        self._last_values: Mapping[str, Any] = {}
+        """Values that the root graph streamed last."""
 
     async def stream(
         self, graph: Pregel[Any, Any], given: Any, config: Any, **options: Any
@@ -158,9 +160,9 @@ class ProtocolTranslator:
             )
             for item in pending
         ]
-        values = []
+        values: list[Event] = []
         if pending and isinstance(state.values, Mapping):
-            values = [("values", dumps({**state.values, "__interrupt__": pending}))]
+            values = [ValuesEvent("values", {**state.values, **self._last_values, "__interrupt__": pending})]
         return [*requests, protocol_event("lifecycle", (), {"event": "interrupted"}), *values]
 
     def _hold_values(self, namespace: _Namespace, params: Mapping[str, Any]) -> None:
@@ -170,7 +172,12 @@ class ProtocolTranslator:
         if namespace:
             self._pending_values[namespace] = protocol_event("values", namespace, params["data"])
         elif not interrupts:
-            self._pending_values[namespace] = ("values", dumps(params["data"]))
+            self._last_values = params["data"] if isinstance(params["data"], Mapping) else {}
+            self._pending_values[namespace] = (
+                ValuesEvent("values", self._last_values)
+                if self._last_values
+                else ("values", dumps(params["data"]))
+            )
 
     def _release_values(self) -> list[Event]:
         released = [*self._pending_values.values()]

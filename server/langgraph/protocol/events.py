@@ -179,7 +179,10 @@ class ThreadView:
         return [ProtocolFrame(event_id, seq_of(event.id), method, namespace, event.data)]
 
     async def _values_frames(self, event: Event, namespace: Sequence[str]) -> list[ProtocolFrame]:
-        values = orjson.loads(event.data)
+        stored = await self.ctx.worker.values.read(self.thread, event)
+        if stored is None:
+            return [gap_frame(seq_of(event.id), event.id)]
+        values = orjson.loads(stored)
         interrupts: list[JsonObject] = values.pop("__interrupt__", []) if isinstance(values, dict) else []
         if interrupts and await self._is_protocol_run(event.run):
             interrupts = []

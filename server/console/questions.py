@@ -267,6 +267,7 @@ async def follow_waiting(
     worker: Worker, owner: str, is_allowed: Callable[[], Any], heartbeat_s: float
 ) -> AsyncGenerator[list[str] | None, None]:
     """Yield the ids of the questions that wait, first as they are and then at each change; None if silent."""
+    ids: list[str] = []
     known: list[str] | None = None
     read: tuple[object, ...] | None = None
     async with worker.events.announcements.subscribe_to(keys.waiting_threads(owner)) as bell:
@@ -280,9 +281,9 @@ async def follow_waiting(
                 ids, is_settled = await _waiting_ids(worker.storage, owner)
                 # A thread that is listed begins to wait later, and that changes no list.
                 read = revision if is_settled else None
-                if ids != known:
-                    known, silent_s = ids, 0.0
-                    yield ids
+            if ids != known:
+                known, silent_s = ids, 0.0
+                yield ids
             wait_s = min(_POLL_S, heartbeat_s)
             is_announced = await wait_for_signal(bell, wait_s)
             if not is_announced:

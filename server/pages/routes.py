@@ -219,12 +219,9 @@ async def export_page(
     It loads what lies elsewhere with `external=linked` only: that tells the other server what the address
     holds.
     """
+    files = _own_files(request, ref.artefact.id) if view == "frame" else "'self'"
     document = await views.export_html(
-        ref,
-        version,
-        inline=images == "inline",
-        external=external == "linked",
-        files=_own_files(request, ref.artefact.id) if view == "frame" else "'self'",
+        ref, version, inline=images == "inline", external=external == "linked", files=files
     )
     name = f"filename*=UTF-8''{quote(ref.artefact.id, safe='')}.html"
     return Response(

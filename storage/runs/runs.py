@@ -90,14 +90,20 @@ class Runs:
             await self.unschedule_check(thread, request.id)
             if verdict == "start":
                 # A failed run that resumes has no entry any more.
-                await self.schedule_check(thread, run, _FIRST_CHECK_S)
-                await self.redis.execute_batch([indexes.touch_run_call(request.owner, _member(thread, run))])
+                await self._list_again(request.owner, thread, run)
         if verdict == "deleting":
             raise Missing(
                 f"thread {thread!r} is being deleted",
                 remedy="send the request again when the deletion has ended; repeat one that was cut short",
             )
         return Created(verdict, run, since)  # type: ignore[arg-type]  # the script's verdicts
+
+    async def _list_again(self, owner: str, thread: str, run: str) -> None:
+        calls = [
+            _check_call(thread, run, 0, _FIRST_CHECK_S),
+            indexes.touch_run_call(owner, _member(thread, run)),
+        ]
+        await self.redis.execute_batch(calls)
 
     async def is_recorded(self, thread: str, key: str) -> bool:
         """Return whether a request with this idempotency key was recorded on the thread in the last day."""
@@ -271,24 +277,24 @@ class Runs:
 
     async def list_open(self, owner: str, most: int) -> list[Run]:
         """Return the owner's `most` oldest unfinished runs; drops entries of runs that have ended."""
-        found: list[Run] = []
+        runs: list[Run] = []
         key, start = keys.owned_runs(owner), 0
         for _ in range(_MAX_PAGES):
-            members: list[bytes] = await execute(self.redis, "ZRANGE", key, start, start + most - 1)
-            names = [_parse_member(member) for member in members]
+            entries = await self.redis.zrange(key, start, start + most - 1, withscores=True)
+            names = [_parse_member(member) for member, _ in entries]
             records = await asyncio.gather(*(hgetall(self.redis, keys.run(*name)) for name in names))
             kept = 0
-            for name, record in zip(names, records, strict=True):
+            for name, (_, since_ms), record in zip(names, entries, records, strict=True):
                 run = _run(*name, record) if record else None
                 if run is not None and run.status in OPEN_STATUSES:
-                    found.append(run)
-                elif await self._drop_ended(owner, name, run):
+                    runs.append(run)
+                elif await self._drop_ended(owner, name, run, int(since_ms)):
                     continue
                 kept += 1
             start += kept
-            if len(members) < most or len(found) >= most:
+            if len(entries) < most or len(runs) >= most:
                 break
-        return found[:most]
+        return runs[:most]
 
     async def unlist(self, run: Run, until_ms: int) -> None:
         """Remove a run that ended from its owner's list, unless it was continued after `until_ms`."""
@@ -297,11 +303,11 @@ class Runs:
     async def _unlist(self, owner: str, member: str, until_ms: int | str = "+inf") -> None:
         await indexes.DROP_UNTIL(self.redis, [keys.owned_runs(owner)], [member, until_ms])
 
-    async def _drop_ended(self, owner: str, name: tuple[str, str], run: Run | None) -> bool:
+    async def _drop_ended(self, owner: str, name: tuple[str, str], run: Run | None, since_ms: int) -> bool:
         """Drop the entry of a run that has ended or was never recorded; return whether it was dropped."""
-        # The record is written after the entry.
-        drop, age_ms = (indexes.DROP_UNTIL, run.updated_ms) if run else (indexes.DROP_OLDER, _UNRECORDED_MS)
-        return bool(await drop(self.redis, [keys.owned_runs(owner)], [_member(*name), age_ms]))
+        # One that is continued meanwhile has a later time; a new one's record is written after its entry.
+        drop, limit = (indexes.DROP_UNTIL, since_ms) if run else (indexes.DROP_OLDER, _UNRECORDED_MS)
+        return bool(await drop(self.redis, [keys.owned_runs(owner)], [_member(*name), limit]))
 
     async def _all_open(self) -> list[tuple[str, str]]:
         return [_parse_member(member) for member in await self.redis.zrange(keys.open_runs(), 0, -1)]

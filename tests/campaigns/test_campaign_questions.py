@@ -434,8 +434,8 @@ async def test_the_result_of_a_conversation_of_an_earlier_version_is_read_as_one
     exported = await api.get(f"/api/campaigns/export?conversationId={first['conversationId']}")
     rows = [*csv.DictReader(io.StringIO(exported.text))]
     if source == "filter":
-        whole = await api.get("/api/campaigns/export")
-        assert len(rows) == len([*csv.DictReader(io.StringIO(whole.text))])
+        library = await api.get("/api/campaigns/export")
+        assert len(rows) == len([*csv.DictReader(io.StringIO(library.text))])
     elif source == "meaning":
         assert [row["id"] for row in rows] == [one["id"] for one in shown]
     elif source == "offers":

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from types import MappingProxyType
 from typing import Any
 
@@ -220,7 +220,7 @@ async def test_answers_are_listed_in_pages_also_those_of_one_thread(client: http
 async def test_one_request_looks_at_a_bounded_number_of_threads(
     client: httpx.AsyncClient, storage: Storage
 ) -> None:
-    """Where few of many match, pages are short, and the cursor leads on."""
+    """Pages are short if few of many match, and the cursor leads on."""
     thread = await order(client, "loaves")
     record = await storage.redis.hgetall(keys.thread_meta(thread))
     pipeline = storage.redis.pipeline(transaction=False)
@@ -241,22 +241,26 @@ async def test_one_request_looks_at_a_bounded_number_of_threads(
 async def test_a_silent_stream_of_the_inbox_reads_no_threads(valkey_url: str, storage: Storage) -> None:
     """It compares the list's revision, and still notices what nobody announced."""
     with running_server(valkey_url, {"ordering": ordering()}, heartbeat_s=0.05) as url:
-        async with httpx.AsyncClient(base_url=url, timeout=20) as client:
+        async with httpx.AsyncClient(base_url=url, timeout=20) as client, AsyncExitStack() as stack:
             thread = await order(client, "loaves")
-            async with client.stream("GET", "/api/questions/events") as reply:
-                lines = reply.aiter_lines()
-                while not (await anext(lines)).startswith("data:"):
-                    pass
-                before = await _calls(storage)
-                for _ in range(20):
-                    await anext(lines)
-                after = await _calls(storage)
-                await storage.redis.zrem(keys.waiting_threads("local"), thread)
-                while not (line := await anext(lines)).startswith("data:"):
-                    pass
+            reply = await stack.enter_async_context(client.stream("GET", "/api/questions/events"))
+            lines = reply.aiter_lines()
+            await _next_data(lines)
+            before = await _calls(storage)
+            for _ in range(20):
+                await anext(lines)
+            after = await _calls(storage)
+            await storage.redis.zrem(keys.waiting_threads("local"), thread)
+            line = await _next_data(lines)
     assert after["zcard"] - before["zcard"] > 5
     assert after["hgetall"] - before["hgetall"] <= 1, "but for one late announcement"
     assert '"count":0' in line.replace(" ", "")
+
+
+async def _next_data(lines: AsyncIterator[str]) -> str:
+    while not (line := await anext(lines)).startswith("data:"):
+        pass
+    return line
 
 
 async def _calls(storage: Storage) -> dict[str, int]:

@@ -181,13 +181,10 @@ async def ask_through_gate(
     answers: list[AIMessage] = []
     text, request, wish = "", list(sent), ""
     while True:
-        try:
-            route, received = await ask(request)
-        except CallsheetError as error:
-            if not wish or isinstance(error, StorageDown | Fenced):
-                raise
-            _log.warning("the request for what an answer lacks failed: %s", type(error).__name__)
+        sent_back = await (_ask_once_more(ask, request) if wish else ask(request))
+        if sent_back is None:
             break
+        route, received = sent_back
         answer = kept_answer(received, history, tools)
         answers.append(answer)
         last = len(answers) == MAX_ANSWERS
@@ -209,8 +206,20 @@ async def ask_through_gate(
             case _:
                 break
     usage = Usage(**sum_of_usage(answers))  # type: ignore[typeddict-item]
-    kept = answers[:1] if wish and verdict(answers[-1]) == "empty" else answers
-    return GatedAnswer(route, _final(kept, text), usage, nudged=bool(wish))
+    if wish and (sent_back is None or verdict(answers[-1]) == "empty"):
+        return GatedAnswer(route, answers[0], usage, nudged=True)
+    return GatedAnswer(route, _final(answers, text), usage, nudged=bool(wish))
+
+
+async def _ask_once_more(ask: Send, request: Sequence[AnyMessage]) -> tuple[Route, AIMessage] | None:
+    """Return the answer to a request for what an answer lacks; None if it fails: the first one stands."""
+    try:
+        return await ask(request)
+    except (StorageDown, Fenced):
+        raise
+    except CallsheetError as error:
+        _log.warning("the request for what an answer lacks failed: %s", type(error).__name__)
+        return None
 
 
 def _final(answers: Sequence[AIMessage], text: str) -> AIMessage:

@@ -14,9 +14,9 @@ from callsheet.nodes.workflow import WorkflowSpec
 from callsheet.providers import OFFLINE
 from callsheet.state import conversation, receipts
 from callsheet.state.context import Context
-from callsheet.state.sentences import is_question
 from callsheet.state.plan import StepResult, is_same_target, is_unchanged
 from callsheet.state.receipts import RECEIPT, Effects, Receipt, ReceiptChange
+from callsheet.state.sentences import is_question
 from callsheet.state.workflow import DraftMade, Workflow
 from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.tools.guard.outcome import is_unknown
@@ -90,7 +90,7 @@ def _outside(tools: Mapping[str, Tool], results: Sequence[StepResult]) -> list[S
 def _open_results(
     tools: Mapping[str, Tool], results: Sequence[StepResult], messages: Sequence[AnyMessage]
 ) -> list[StepResult]:
-    """Return the failed calls with an effect that no later call of the tool with the same target made good."""
+    """Return the failed calls with an effect that no later call with the same target made good."""
     made = [one for one in messages if isinstance(one, AIMessage)]
     calls: dict[str, Any] = {str(one["id"]): one["args"] for each in made for one in each.tool_calls}
     calls |= {str(one["id"]): one["args"] for each in made for one in each.invalid_tool_calls}

@@ -5,10 +5,10 @@ of errors are those of the tools.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, NotRequired
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
-from typing_extensions import NotRequired, TypedDict
+from typing_extensions import TypedDict
 
 from callsheet.state.languages import detect
 

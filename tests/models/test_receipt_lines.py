@@ -96,7 +96,7 @@ def test_a_line_names_what_was_done_outside_and_what_may_have_been() -> None:
         ({"elementId": "b"}, None, True),
     ],
 )
-def test_calls_have_the_same_target_by_their_ids(failed: Any, done: Any, same: bool) -> None:
+def test_calls_have_the_same_target_by_their_ids(failed: Any, done: Any, *, same: bool) -> None:
     assert is_same_target(failed, done, "adId") is same
 
 
@@ -111,7 +111,7 @@ def test_calls_have_the_same_target_by_their_ids(failed: Any, done: Any, same: b
         ("", False, False),
     ],
 )
-def test_a_question_is_known_by_its_marks(text: str, asks: bool, alone: bool) -> None:
+def test_a_question_is_known_by_its_marks(text: str, *, asks: bool, alone: bool) -> None:
     assert (has_question(text), is_question(text)) == (asks, alone)
 
 

@@ -5,11 +5,12 @@ asked for again, an empty one too, and none is carried out in part. The further 
 alone and are not stored.
 """
 
+import logging
 import os
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
@@ -19,13 +20,14 @@ from callsheet import providers
 from callsheet.providers.routing import Route, RoutingRequest, input_budget, outages, route
 from callsheet.state.answers import has_written_call, kept_answer, sum_of_usage, verdict
 from callsheet.state.context import Context
-from callsheet.state.errors import ContextOverflow, StorageDown, Unavailable
+from callsheet.state.errors import CallsheetError, ContextOverflow, Fenced, StorageDown, Unavailable
 from callsheet.state.model_input import fit_conversation
 from callsheet.state.tokens import estimate_messages, estimate_tools
 from callsheet.state.workflow import Usage
 from callsheet.tools.call import Scope
 from callsheet.tools.models.calls import call_model
 
+_log = logging.getLogger(__name__)
 Ask = Callable[[Route, BaseChatModel], Awaitable[tuple[Route, AIMessage]]]
 
 
@@ -155,22 +157,34 @@ class GatedAnswer:
     """True if the model was asked for what its first answer lacked."""
 
 
+class Lack(NamedTuple):
+    """What an answer lacks."""
+
+    request: str = ""
+    """Request to the model; empty for nothing."""
+    words: str = ""
+    """The answer's words."""
+
+
 async def ask_through_gate(
     ask: Send,
     sent: Sequence[AnyMessage],
     history: Sequence[AnyMessage],
     tools: Collection[str],
-    missing: Callable[[Route, AIMessage], str] | None,
+    missing: Callable[[Route, AIMessage], Lack] | None,
 ) -> GatedAnswer:
     """Return a whole answer to `sent`, after at most `MAX_ANSWERS` answers.
 
-    `missing` returns what a whole answer still lacks, as a request to the model that is sent once; empty for
-    nothing. An empty answer to it leaves the first one. Raises what `ask` raises.
+    `missing` returns what a whole answer still lacks, which is requested once. An empty answer to that leaves
+    the first one, and so does a failure: its words have been streamed. Raises what `ask` raises before.
     """
     answers: list[AIMessage] = []
     text, request, wish = "", list(sent), ""
     while True:
-        route, received = await ask(request)
+        sent_back = await (_ask_once_more(ask, request) if wish else ask(request))
+        if sent_back is None:
+            break
+        route, received = sent_back
         answer = kept_answer(received, history, tools)
         answers.append(answer)
         last = len(answers) == MAX_ANSWERS
@@ -186,13 +200,26 @@ async def ask_through_gate(
                 request = [*sent, HumanMessage(_NUDGE)]
             case "whole" if len(answers) == 1 and missing and has_written_call(answer, tools):
                 request = [*sent, AIMessage(answer.text), HumanMessage(_WRITTEN)]
-            case "whole" if len(answers) == 1 and missing and (wish := missing(route, answer)):
-                request = [*sent, AIMessage(answer.text), HumanMessage(wish)]
+            case "whole" if len(answers) == 1 and missing and (lack := missing(route, answer)).request:
+                wish = lack.request
+                request = [*sent, AIMessage(lack.words), HumanMessage(wish)]
             case _:
                 break
     usage = Usage(**sum_of_usage(answers))  # type: ignore[typeddict-item]
-    kept = answers[:1] if wish and verdict(answers[-1]) == "empty" else answers
-    return GatedAnswer(route, _final(kept, text), usage, nudged=bool(wish))
+    if wish and (sent_back is None or verdict(answers[-1]) == "empty"):
+        return GatedAnswer(route, answers[0], usage, nudged=True)
+    return GatedAnswer(route, _final(answers, text), usage, nudged=bool(wish))
+
+
+async def _ask_once_more(ask: Send, request: Sequence[AnyMessage]) -> tuple[Route, AIMessage] | None:
+    """Return the answer to a request for what an answer lacks; None if it fails: the first one stands."""
+    try:
+        return await ask(request)
+    except (StorageDown, Fenced):
+        raise
+    except CallsheetError as error:
+        _log.warning("the request for what an answer lacks failed: %s", type(error).__name__)
+        return None
 
 
 def _final(answers: Sequence[AIMessage], text: str) -> AIMessage:

@@ -9,7 +9,7 @@ import json
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import pairwise
 from typing import Any, Final
 
@@ -81,6 +81,8 @@ class Offer:
     definitions: Sequence[dict[str, Any]]
     lean: Mapping[str, LeanTool]
     """Lean tools by name; empty in the full profile."""
+    can_force: bool = True
+    """False if the model's server refuses to make it call a tool."""
 
     @cached_property
     def names(self) -> Collection[str]:
@@ -89,7 +91,7 @@ class Offer:
 
     def tool_choice(self, chosen: Any) -> Any:
         """Return the choice of tools: a lean round calls one, so that a grammar can keep its arguments."""
-        return "required" if self.lean and chosen == "auto" else chosen
+        return "required" if self.lean and self.can_force and chosen == "auto" else chosen
 
     def read(self, answer: AIMessage) -> AIMessage | None:
         """Return the answer in calls of the workflow's tools; None if all tools are wanted.
@@ -137,11 +139,33 @@ async def offer_for(
         return full_offer(workflow)
     own = await workflow.lean.tools(state, scope)
     tools = {one.name: one for one in (*own[: MAX_TOOLS - len(_ENDS)], *_ENDS)}
-    return Offer(workflow.lean_prompt, [one.definition for one in tools.values()], tools)
+    can_force = _server_of(request) not in _unforced()
+    return Offer(workflow.lean_prompt, [one.definition for one in tools.values()], tools, can_force)
+
+
+@cache
+def _unforced() -> set[tuple[str, str]]:
+    """Return the process's own set of models, with their servers, that cannot be made to call a tool."""
+    return set()
+
+
+def _server_of(request: RoutingRequest) -> tuple[str, str]:
+    spec = _spec_of(request)
+    prefix = spec.partition("/")[0].upper()
+    return spec, os.environ.get(f"{prefix}_BASE_URL", "")
+
+
+def remember_unforced(request: RoutingRequest) -> None:
+    """Remember that the model of this request, on its server, cannot be made to call a tool."""
+    _unforced().add(_server_of(request))
+
+
+def _spec_of(request: RoutingRequest) -> str:
+    return route(request, providers.with_key(os.environ), failed=outages().current()).spec
 
 
 def _is_lean(request: RoutingRequest, history: Sequence[AnyMessage]) -> bool:
-    spec = route(request, providers.with_key(os.environ), failed=outages().current()).spec
+    spec = _spec_of(request)
     profile = tool_profile(spec, os.environ)
     return profile == "lean" or (profile == "adaptive" and _fails_at_first(history))
 

@@ -1,8 +1,8 @@
 """The one request to a model that is about to end a turn without an effect.
 
-Code cannot read whether a person wants a change, nor whether a text claims one, so it does not try. A
-question is a message with a mark or word that asks in its script; where the turn has a failed edit, or the
-text names a version that nothing has, the model is asked in any case.
+Code cannot read whether a person wants a change, nor whether a text claims one, so it does not try. It asks
+after a failed edit, after a version that nothing has, and in a thread without an effect so far, where a
+message without a mark that asks got no call. Any other turn without an effect ends with its receipt's line.
 """
 
 import re
@@ -16,6 +16,8 @@ from callsheet.nodes.workflow import WorkflowSpec
 from callsheet.providers import OFFLINE
 from callsheet.providers.routing import Route
 from callsheet.state.conversation import calls_of, newest_request, turn_starts
+from callsheet.state.receipts import RECEIPT, has_effect
+from callsheet.state.sentences import has_question
 from callsheet.state.workflow import DraftMade, Workflow
 from callsheet.tools.registry import Tool
 
@@ -23,8 +25,6 @@ NUDGE: Final = (
     "Nothing was changed in this turn. If the person asked for a change, call the tool now, or say why not. "
     "If they did not, answer them as before."
 )
-QUESTION_PARTS: Final = ("?", "？", "؟", "ไหม", "มั้ย", "吗", "呢")
-"""Marks and words with which a message asks."""
 _VERSION: Final = re.compile(r"\bv[1-9]\d{0,5}\b")
 
 
@@ -47,17 +47,30 @@ class TurnEnd:
         if wish := self.workflow.turn.nudge(self.state, self.history, self.created):
             return wish
         # The offline model is code, which says what it did.
-        if self.created or route.provider == OFFLINE or not _has_effects(self.workflow.tools):
+        if route.provider == OFFLINE or not _has_effects(self.workflow.tools):
+            return ""
+        if self.created or self._acted_outside():
             return ""
         return NUDGE if self._lacks_call() or _names_unknown_version(answer.text, self.sent) else ""
 
-    def _lacks_call(self) -> bool:
-        """Return True if the last round has a failed write, or a message that asks nothing got no call."""
+    def _acted_outside(self) -> bool:
+        """Return True if a call of this turn had its effect outside our storage."""
+        results, tools = self.state.get("results", ()), self.workflow.allowed_tools(self.state)
+        plans = {str(one.id) for one in self._turn}
+        acted = (one for one in results if one["status"] == "completed" and one["plan"] in plans)
+        return any(one["tool"] in tools and tools[one["tool"]].outside for one in acted)
+
+    @property
+    def _turn(self) -> Sequence[AnyMessage]:
         starts = turn_starts(self.history)
-        turn = self.history[starts[-1] :] if starts else self.history
-        calling = [one for one in turn if calls_of(one)]
+        return self.history[starts[-1] :] if starts else self.history
+
+    def _lacks_call(self) -> bool:
+        """Return True if the last round has a failed write, or a thread without an effect got no call."""
+        calling = [one for one in self._turn if calls_of(one)]
         if not calling:
-            return not (self.workflow.turn.is_conversational or _asks(newest_request(self.history)))
+            talks = self.workflow.turn.is_conversational or has_question(newest_request(self.history))
+            return not (talks or _had_effect(self.history))
         return _has_failed_write(self.workflow.allowed_tools(self.state), self.state, str(calling[-1].id))
 
 
@@ -71,8 +84,10 @@ def _has_failed_write(tools: Mapping[str, Tool], state: Workflow, plan: str) -> 
     return any(one["tool"] not in tools or tools[one["tool"]].writes for one in failed)
 
 
-def _asks(text: str) -> bool:
-    return any(part in text for part in QUESTION_PARTS)
+def _had_effect(history: Sequence[AnyMessage]) -> bool:
+    """Return True if an earlier turn had an effect, by the receipts beside its messages."""
+    written = (one.additional_kwargs.get(RECEIPT) for one in history if isinstance(one, AIMessage))
+    return any(has_effect(one) for one in written if one)
 
 
 def _names_unknown_version(text: str, sent: Sequence[AnyMessage]) -> bool:

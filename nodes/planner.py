@@ -13,10 +13,10 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.runtime import Runtime
 
 from callsheet import storage
-from callsheet.nodes.asking import GatedAnswer, ask_model, ask_through_gate, routing_request
+from callsheet.nodes.asking import GatedAnswer, Lack, ask_model, ask_through_gate, routing_request
 from callsheet.nodes.budget import STOPPED, Declined, within_budget
 from callsheet.nodes.compacting import lookups_of, pinned_text, view_of
-from callsheet.nodes.lean import Offer, full_offer, offer_for
+from callsheet.nodes.lean import Offer, full_offer, offer_for, remember_unforced
 from callsheet.nodes.node import Node, run_context
 from callsheet.nodes.nudging import TurnEnd
 from callsheet.nodes.pausing import cancel_if_open
@@ -31,7 +31,7 @@ from callsheet.state.model_input import model_input
 from callsheet.state.plan import Plan, Step, StepResult, fingerprint, with_dependencies
 from callsheet.state.state_block import with_state_block
 from callsheet.state.tokens import estimate_messages, estimate_tools
-from callsheet.state.workflow import Workflow, add_usage
+from callsheet.state.workflow import Workflow, add_usage, new_turn
 from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.storage.artefacts.plans import Executions
 from callsheet.storage.spending import Account
@@ -160,7 +160,7 @@ def planner_node(workflow: WorkflowSpec[Any], planning: Planning | None = None) 
         planned = await own.plan(workflow, state, scope, answer)
         answer, planned = _without_hopeless(answer, planned, rejected, history)
         return {
-            **(_new_turn(state) if fresh else {}),
+            **(_turn_start(state) if fresh else {}),
             **_round_update(planned, [*repaired, *_answer_messages(answer, planned)], rounds + 1, rejected),
             **(_model_update(answered) if answered else {}),
             **({"truncated": True} if choice == "none" else {}),
@@ -210,17 +210,9 @@ def _round_update(
     return {"messages": messages, "plan": plan, "decided": False, "rounds": rounds, "rejected": rejected}
 
 
-def _new_turn(state: Workflow) -> dict[str, Any]:
+def _turn_start(state: Workflow) -> dict[str, Any]:
     """Return the keys of the state that begin anew with a person's message."""
-    began: dict[str, Any] = {
-        "results": [],
-        "created": [],
-        "drafts": {},
-        "receipt": None,
-        "nudged": False,
-        "truncated": False,
-    }
-    return {**began, **({"paused": None} if state.get("paused") else {})}
+    return {**new_turn(), **({"paused": None} if state.get("paused") else {})}
 
 
 def _without_rejected(
@@ -266,6 +258,9 @@ class _ModelRequest:
 
         A model that is offered few tools and wants more is asked again with all.
         """
+        if isinstance(self.choice, dict):
+            # A lean offer need not have the tool that the caller names.
+            return await self._ask(full_offer(self.workflow), routing)
         offer = await offer_for(self.workflow, self.state, self.scope, routing, self.history)
         gated, estimate = await self._ask(offer, routing)
         message = offer.read(gated.message)
@@ -284,11 +279,13 @@ class _ModelRequest:
         try:
             return _Answered(await ask_through_gate(ask, sent, self.history, offer.names, missing), estimate)
         except RequestRejected:
-            if not offer.lean:
+            if offer.tool_choice(self.choice) == self.choice:
                 raise
             # Some servers cannot be made to call a tool.
             ask = partial(self.planning.ask, routing, tools=offer.definitions, choice=self.choice)
-            return _Answered(await ask_through_gate(ask, sent, self.history, offer.names, missing), estimate)
+            gated = await ask_through_gate(ask, sent, self.history, offer.names, missing)
+            remember_unforced(routing)
+            return _Answered(gated, estimate)
 
     async def _sent(self, prompt: str) -> list[AnyMessage]:
         """Return the model's input."""
@@ -302,10 +299,10 @@ class _ModelRequest:
         return with_state_block(sent, await self.planning.state_block(self.workflow, self.state, self.scope))
 
 
-def _missing_of(offer: Offer, end: TurnEnd, route: Route, answer: AIMessage) -> str:
+def _missing_of(offer: Offer, end: TurnEnd, route: Route, answer: AIMessage) -> Lack:
     """Return what an answer lacks; one that wants more tools lacks nothing yet."""
     message = offer.read(answer)
-    return end.missing(route, message) if message else ""
+    return Lack(end.missing(route, message), message.text) if message else Lack()
 
 
 def _model_update(answered: _Answered) -> dict[str, Any]:

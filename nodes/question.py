@@ -20,7 +20,7 @@ from callsheet.state.context import Context
 from callsheet.state.errors import Refused
 from callsheet.state.plan import Plan, Step, with_dependencies
 from callsheet.state.versions import Version
-from callsheet.state.workflow import Workflow
+from callsheet.state.workflow import Workflow, new_turn
 from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.tools.call import Scope
 
@@ -150,7 +150,6 @@ def decision_plan(workflow: WorkflowSpec[Any], name: str, words: str, calls: Cal
         {"name": step["tool"], "args": step["params"], "id": step["id"], "type": "tool_call"}
         for step in steps
     ]
-    turn = {"results": [], "created": [], "drafts": {}, "rounds": 0, "rejected": []}
     plan = Plan(id=f"{name}:decided", steps=with_dependencies(steps))
     message = {"content": words, "id": plan["id"], "tool_calls": tool_calls}
-    return {"messages": [message], "plan": plan, "decided": True, "problem": "", **turn}
+    return {"messages": [message], "plan": plan, "decided": True, "problem": "", **new_turn()}

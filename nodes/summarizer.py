@@ -3,20 +3,23 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, AnyMessage
 from langgraph.runtime import Runtime
 
 from callsheet import storage
+from callsheet.nodes.budget import STOPPED
 from callsheet.nodes.compacting import compaction_update
 from callsheet.nodes.node import Node
 from callsheet.nodes.workflow import WorkflowSpec
 from callsheet.providers import OFFLINE
 from callsheet.state import conversation, receipts
 from callsheet.state.context import Context
-from callsheet.state.plan import StepResult, is_unchanged
-from callsheet.state.receipts import RECEIPT, Receipt, ReceiptChange
+from callsheet.state.plan import StepResult, is_same_target, is_unchanged
+from callsheet.state.receipts import RECEIPT, Effects, Receipt, ReceiptChange
+from callsheet.state.sentences import is_question
 from callsheet.state.workflow import DraftMade, Workflow
 from callsheet.storage.artefacts.artefacts import Artefact
+from callsheet.tools.guard.outcome import is_unknown
 from callsheet.tools.registry import Tool
 
 _NO_ANSWER: Final = (
@@ -37,7 +40,7 @@ def summarizer_node(workflow: WorkflowSpec[Any]) -> Node[Workflow]:
         created = state.get("created", [])
         changed: dict[str, Any] = {"drafts": {draft["stream"]: draft["versionId"] for draft in created}}
         written = await _turn_receipt(workflow, state, artefact)
-        if closing := _closing_message(state, created, written):
+        if closing := _closing_message(workflow, state, written):
             changed["messages"] = [closing]
         if written:
             changed[RECEIPT] = written
@@ -66,49 +69,81 @@ async def _turn_receipt(workflow: WorkflowSpec[Any], state: Workflow, artefact: 
         )
         for draft in created
     ]
-    return receipts.receipt(
-        changes,
-        _open_problems(tools, results),
-        workflow.turn.closing_notes(state),
-        receipts.person_language(state["messages"]),
+    open_results = _open_results(tools, results, state["messages"])
+    unknown = [_error(one) for one in open_results if is_unknown(one["output"])]
+    effects = Effects(
+        problems=[_error(one) for one in open_results if not is_unknown(one["output"])],
+        done=[tools[one["tool"]].display for one in _outside(tools, results)],
+        unknown=unknown,
         unchanged=sum(is_unchanged(one["status"], one["output"]) for one in results),
     )
+    notes, language = workflow.turn.closing_notes(state), receipts.person_language(state["messages"])
+    return receipts.receipt(changes, effects, notes, language)
 
 
-def _open_problems(tools: Mapping[str, Tool], results: Sequence[StepResult]) -> list[str]:
-    """Return the errors of calls with an effect that no later call of the same tool made good."""
-    problems: list[tuple[str, str]] = []
+def _outside(tools: Mapping[str, Tool], results: Sequence[StepResult]) -> list[StepResult]:
+    """Return the completed calls with an effect outside our storage."""
+    completed = (one for one in results if one["status"] == "completed" and one["tool"] in tools)
+    return [one for one in completed if tools[one["tool"]].outside]
+
+
+def _open_results(
+    tools: Mapping[str, Tool], results: Sequence[StepResult], messages: Sequence[AnyMessage]
+) -> list[StepResult]:
+    """Return the failed calls with an effect that no later call with the same target made good."""
+    made = [one for one in messages if isinstance(one, AIMessage)]
+    calls: dict[str, Any] = {str(one["id"]): one["args"] for each in made for one in each.tool_calls}
+    calls |= {str(one["id"]): one["args"] for each in made for one in each.invalid_tool_calls}
+    failed: list[StepResult] = []
     for result in results:
         tool = tools.get(result["tool"])
         if result["status"] == "completed":
-            problems = [one for one in problems if one[0] != result["tool"]]
+            given = calls.get(str(result["id"]))
+            failed = [
+                one
+                for one in failed
+                if one["tool"] != result["tool"]
+                or not is_same_target(calls.get(str(one["id"])), given, tool.subject if tool else None)
+            ]
         elif result["status"] == "error" and (tool is None or tool.writes or tool.outside):
-            problems.append((result["tool"], str(result["output"].get("error", "it was not carried out"))))
-    return [problem for _, problem in problems]
+            failed.append(result)
+    return failed
+
+
+def _error(result: StepResult) -> str:
+    return str(result["output"].get("error", "it was not carried out"))
 
 
 def _closing_message(
-    state: Workflow, created: Sequence[DraftMade], written: Receipt | None
+    workflow: WorkflowSpec[Any], state: Workflow, written: Receipt | None
 ) -> AIMessage | None:
     """Return the turn's last message with its receipt, or a message where the model wrote none."""
     last = state["messages"][-1]
     if isinstance(last, AIMessage) and last.text.strip():
         own = _without_end_space(last)
         if written and _has_no_calls(last):
-            return receipts.with_receipt(own, written, shown=_must_be_read(state, written))
+            return receipts.with_receipt(own, written, shown=_must_be_read(workflow, state, written))
         return None if own is last else own
     name = last.id if _has_no_calls(last) else None
-    closing = AIMessage(_tool_messages(state) or _created_text(created), id=name)
+    closing = AIMessage(_tool_messages(state) or _created_text(state.get("created", [])), id=name)
     return receipts.with_receipt(closing, written, shown=False) if written else closing
 
 
-def _must_be_read(state: Workflow, written: Receipt) -> bool:
-    """Return True if the words alone could hide what the receipt says; the offline model's are code's."""
+def _must_be_read(workflow: WorkflowSpec[Any], state: Workflow, written: Receipt) -> bool:
+    """Return True if the words alone could hide what the receipt says; the offline model's are code's.
+
+    A turn without an effect says so, since its words may claim one; not where they are a question alone.
+    """
     if written["notes"] or written["unchanged"]:
         return True
-    by_model = state.get("provider") != OFFLINE and not state.get("decided")
-    doubtful = written["problems"] or (state.get("nudged") and not written["changed"])
-    return by_model and bool(doubtful)
+    last = state["messages"][-1]
+    by_code = state.get("provider") == OFFLINE or state.get("decided") or last.text == STOPPED
+    if by_code or written["problems"] or written.get("unknown"):
+        return not by_code
+    if receipts.has_effect(written) or last.additional_kwargs.get("refusal"):
+        return False
+    may_claim = state.get("nudged") or not workflow.turn.is_conversational
+    return bool(may_claim) and not is_question(last.text)
 
 
 def _without_end_space(last: AIMessage) -> AIMessage:

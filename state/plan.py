@@ -109,3 +109,25 @@ def call_digest(plan: str, step: Step) -> str:
 def canonical_json(value: object) -> str:
     """Return JSON with sorted keys and unescaped text, equal for equal values."""
     return _SORTED.encode(value)
+
+
+def is_same_target(
+    failed: Mapping[str, Any] | str | None, done: Mapping[str, Any] | str | None, subject: str | None = None
+) -> bool:
+    """Return True if two calls of a tool have the same target: equal arguments that are ids.
+
+    The argument `subject` names the artefact, which is the same. Arguments that nobody could read have the
+    target if they mention it. A call without a message, which a person made, has any.
+    """
+    if failed is None or not isinstance(done, Mapping):
+        return True
+    wanted = _ids(done, subject)
+    if isinstance(failed, str):
+        return all(str(value) in failed for value in wanted.values())
+    return _ids(failed, subject) == wanted
+
+
+def _ids(args: Mapping[str, Any], subject: str | None) -> dict[str, Any]:
+    """Return the arguments that are ids, by names as every spelling of them has."""
+    plain = {name.replace("_", "").casefold(): value for name, value in args.items() if name != subject}
+    return {name: value for name, value in plain.items() if name.endswith(("id", "ids"))}

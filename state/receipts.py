@@ -4,8 +4,8 @@ The line is in the person's language where the table has it, else in English. Na
 of errors are those of the tools.
 """
 
-from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple, NotRequired
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from typing_extensions import TypedDict
@@ -42,11 +42,17 @@ class Receipt(TypedDict):
     """Steps that were carried out and changed nothing."""
     problems: list[str]
     """Errors that no later call made good."""
+    done: NotRequired[list[str]]
+    """Completed calls with an effect outside our storage."""
+    unknown: NotRequired[list[str]]
+    """Errors of calls that may have had their effect."""
     notes: list[str]
     """Further remarks on what was made."""
 
 
 class _Words(NamedTuple):
+    done: str
+    unknown: str
     changed: str
     nothing: str
     failed: str
@@ -55,17 +61,73 @@ class _Words(NamedTuple):
 
 
 _WORDS: Final = {
-    "english": _Words("Changed", "Nothing was changed", "Not done", "{} unchanged", "{} more"),
-    "spanish": _Words("Cambiado", "No se ha cambiado nada", "No realizado", "{} sin cambios", "{} más"),
-    "german": _Words(
-        "Geändert", "Es wurde nichts geändert", "Nicht ausgeführt", "{} unverändert", "{} weitere"
+    "english": _Words(
+        "Done", "Outcome unknown", "Changed", "Nothing was changed", "Not done", "{} unchanged", "{} more"
     ),
-    "french": _Words("Modifié", "Rien n’a été modifié", "Non effectué", "{} sans changement", "{} de plus"),
-    "portuguese": _Words("Alterado", "Nada foi alterado", "Não realizado", "{} sem alterações", "mais {}"),
-    "polish": _Words("Zmieniono", "Nic nie zmieniono", "Nie wykonano", "bez zmian: {}", "i jeszcze {}"),
-    "indonesian": _Words("Diubah", "Tidak ada yang diubah", "Tidak dilakukan", "{} tidak berubah", "{} lagi"),
-    "thai": _Words("เปลี่ยนแล้ว", "ไม่มีการเปลี่ยนแปลง", "ไม่ได้ดำเนินการ", "ไม่เปลี่ยน {} รายการ", "อีก {} รายการ"),
-    "chinese": _Words("已更改", "没有任何更改", "未完成", "{} 项未变", "另有 {} 项"),
+    "spanish": _Words(
+        "Hecho",
+        "Resultado desconocido",
+        "Cambiado",
+        "No se ha cambiado nada",
+        "No realizado",
+        "{} sin cambios",
+        "{} más",
+    ),
+    "german": _Words(
+        "Ausgeführt",
+        "Ergebnis unbekannt",
+        "Geändert",
+        "Es wurde nichts geändert",
+        "Nicht ausgeführt",
+        "{} unverändert",
+        "{} weitere",
+    ),
+    "french": _Words(
+        "Effectué",
+        "Résultat inconnu",
+        "Modifié",
+        "Rien n’a été modifié",
+        "Non effectué",
+        "{} sans changement",
+        "{} de plus",
+    ),
+    "portuguese": _Words(
+        "Realizado",
+        "Resultado desconhecido",
+        "Alterado",
+        "Nada foi alterado",
+        "Não realizado",
+        "{} sem alterações",
+        "mais {}",
+    ),
+    "polish": _Words(
+        "Wykonano",
+        "Wynik nieznany",
+        "Zmieniono",
+        "Nic nie zmieniono",
+        "Nie wykonano",
+        "bez zmian: {}",
+        "i jeszcze {}",
+    ),
+    "indonesian": _Words(
+        "Dilakukan",
+        "Hasil tidak diketahui",
+        "Diubah",
+        "Tidak ada yang diubah",
+        "Tidak dilakukan",
+        "{} tidak berubah",
+        "{} lagi",
+    ),
+    "thai": _Words(
+        "ดำเนินการแล้ว",
+        "ไม่ทราบผล",
+        "เปลี่ยนแล้ว",
+        "ไม่มีการเปลี่ยนแปลง",
+        "ไม่ได้ดำเนินการ",
+        "ไม่เปลี่ยน {} รายการ",
+        "อีก {} รายการ",
+    ),
+    "chinese": _Words("已执行", "结果未知", "已更改", "没有任何更改", "未完成", "{} 项未变", "另有 {} 项"),
 }
 
 
@@ -77,29 +139,63 @@ def person_language(messages: Sequence[AnyMessage]) -> str:
     return "english"
 
 
+class Effects(NamedTuple):
+    """The effects of a turn beside its versions."""
+
+    problems: Sequence[str] = ()
+    """Errors that no later call made good."""
+    done: Sequence[str] = ()
+    """Completed calls with an effect outside our storage."""
+    unknown: Sequence[str] = ()
+    """Errors of calls that may have had their effect."""
+    unchanged: int = 0
+    """Steps that were carried out and changed nothing."""
+
+
 def receipt(
-    changed: Sequence[ReceiptChange],
-    problems: Sequence[str],
-    notes: Sequence[str],
-    language: str,
-    *,
-    unchanged: int = 0,
+    changed: Sequence[ReceiptChange], effects: Effects, notes: Sequence[str], language: str
 ) -> Receipt:
     """Return the receipt of a turn; of several versions of one part, it names the last."""
     last = {(one["stream"], one["name"]): one for one in changed}
-    kept, reasons = [*last.values()], [*dict.fromkeys(problems)]
-    words = _WORDS[language]
-    shown = [_reason(one) for one in reasons[:MAX_REASONS]]
+    one = Receipt(
+        text="",
+        changed=[*last.values()],
+        unchanged=effects.unchanged,
+        problems=[*dict.fromkeys(effects.problems)],
+        done=[*dict.fromkeys(effects.done)],
+        unknown=[*dict.fromkeys(effects.unknown)],
+        notes=[*notes],
+    )
+    parts = [*_effect_parts(one, _WORDS[language]), *(each.rstrip(".") for each in notes)]
+    return {**one, "text": f"{'. '.join(parts)}."}
+
+
+def _effect_parts(one: Receipt, words: _Words) -> Iterator[str]:
+    """Yield the parts of the line: what was changed, done, perhaps done, and not done."""
+    kept, done, unknown = one["changed"], one.get("done", []), one.get("unknown", [])
     if kept:
-        listed = " · ".join(f"{one['name']} {one['versionId']}" for one in kept[:MAX_NAMED])
+        listed = [f"{each['name']} {each['versionId']}" for each in kept[:MAX_NAMED]]
         more = [words.others.format(len(kept) - MAX_NAMED)] if len(kept) > MAX_NAMED else []
-        idle = [words.unchanged.format(unchanged)] if unchanged else []
-        parts = [f"{words.changed}: {' · '.join([listed, *more, *idle])}"]
-        parts += [f"{words.failed}: {'; '.join(shown)}"] if shown else []
-    else:
-        parts = [f"{words.nothing}: {'; '.join(shown)}" if shown else words.nothing]
-    text = ". ".join([*parts, *(one.rstrip(".") for one in notes)])
-    return Receipt(text=f"{text}.", changed=kept, unchanged=unchanged, problems=reasons, notes=[*notes])
+        idle = [words.unchanged.format(one["unchanged"])] if one["unchanged"] else []
+        yield f"{words.changed}: {' · '.join([*listed, *more, *idle])}"
+    if done:
+        yield f"{words.done}: {' · '.join(done[:MAX_NAMED])}"
+    if unknown:
+        yield f"{words.unknown}: {_reasons(unknown)}"
+    if one["problems"]:
+        failed = words.failed if kept or done or unknown else words.nothing
+        yield f"{failed}: {_reasons(one['problems'])}"
+    elif not (kept or done or unknown):
+        yield words.nothing
+
+
+def has_effect(one: Receipt) -> bool:
+    """Return True if the turn changed or did anything, or may have."""
+    return bool(one["changed"] or one.get("done") or one.get("unknown"))
+
+
+def _reasons(texts: Sequence[str]) -> str:
+    return "; ".join(_reason(one) for one in texts[:MAX_REASONS])
 
 
 def _reason(text: str) -> str:

@@ -47,6 +47,27 @@ def split_sentences(text: str, language: str = "") -> list[str]:
     return [text[start:end] for start, end in sentence_spans(text, language)]
 
 
+ASKING: Final = ("?", "？", "؟", "ไหม", "มั้ย", "吗", "呢")
+"""Marks and words with which a sentence asks."""
+_QUOTED: Final = re.compile(
+    r"https?://\S+|\"[^\"]{0,500}\"|[“„][^“”]{0,500}[“”]|«[^«»]{0,500}»|「[^「」]{0,500}」"
+    r"|(?<!\w)['‘][^'‘’\n]{0,300}['’](?!\w)"
+)
+"""Addresses, and words of others."""
+_CLOSING: Final = " \t\n.*_)”\"'»"
+
+
+def has_question(text: str) -> bool:
+    """Return whether a text asks, by its marks outside of quotes and addresses."""
+    return any(mark in _QUOTED.sub(" ", text) for mark in ASKING)
+
+
+def is_question(text: str) -> bool:
+    """Return whether a text is questions alone, by the marks at the ends of its sentences."""
+    sentences = split_sentences(_QUOTED.sub(" ", text))
+    return bool(sentences) and all(one.rstrip(_CLOSING).endswith(ASKING) for one in sentences)
+
+
 def sentence_spans(text: str, language: str = "") -> list[tuple[int, int]]:
     """Return the start and end of every sentence, without the blanks around it."""
     name = language or detect(text) or "english"

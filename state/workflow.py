@@ -1,6 +1,6 @@
 """State that every workflow keeps in its thread."""
 
-from typing import Annotated, NotRequired
+from typing import Annotated, Any, NotRequired
 
 from langchain_core.messages import AnyMessage
 from langgraph.graph.message import add_messages
@@ -111,6 +111,20 @@ class Workflow(TypedDict):
     """Provider that answered this turn."""
     provider_reason: NotRequired[str]
     """Reason for the provider."""
+
+
+def new_turn() -> dict[str, Any]:
+    """Return the keys of the state that begin anew with a turn, as JSON."""
+    return {
+        "results": [],
+        "created": [],
+        "drafts": {},
+        "rounds": 0,
+        "rejected": [],
+        "receipt": None,
+        "nudged": False,
+        "truncated": False,
+    }
 
 
 def is_repetition(state: Workflow) -> bool:

@@ -259,7 +259,7 @@ async def test_a_turn_ends_with_text_after_its_maximum_of_rounds(graph, model):
         *(Say(calls=[(f"look{i}", *look_call[1:])]) for i in range(3)), Say("That is all I could do.")
     )
     state = await graph.ainvoke(brief_input(), config(), context={"provider": "openai", "max_rounds": 3})
-    assert state["messages"][-1].text == "That is all I could do."
+    assert state["messages"][-1].text.partition("\n\n")[0] == "That is all I could do."
     assert (state["receipt"]["text"], state["truncated"]) == ("Nothing was changed.", True)
     assert model.requests[-1].body["tool_choice"] == "none"
     assert model.unused == 0

@@ -144,7 +144,7 @@ async def test_a_missing_draft_is_requested_once_and_then_reported(
 ) -> None:
     double.script(Say("Lovely brief!"), Say("What is the name of the bakery?"))
     body = await generate(http)
-    assert body["message"] == "What is the name of the bakery?\n\nNothing was changed."
+    assert body["message"] == "What is the name of the bakery?"
     assert "No draft was made yet" in double.requests[1].messages[-1]["content"]
     await assert_next_message_is_answered(http, double)
 

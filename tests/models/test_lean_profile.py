@@ -31,12 +31,14 @@ class LeanChat:
         self.double = double
         self.model = model
 
-    async def send(self, text: str, *replies: Say | Fail, **graph_input: Any) -> dict[str, Any]:
+    async def send(
+        self, text: str, *replies: Say | Fail, tool_choice: Any = "auto", **graph_input: Any
+    ) -> dict[str, Any]:
         """Return the state after a message to which the model gives these answers."""
         self.double.script(*replies)
         turn = {"messages": [{"role": "user", "content": text}], **graph_input}
         state: dict[str, Any] = await self.graph.ainvoke(
-            turn, CONFIG, context={"model": self.model}, durability="sync"
+            turn, CONFIG, context={"model": self.model, "tool_choice": tool_choice}, durability="sync"
         )
         assert self.double.unused == 0
         return state
@@ -133,8 +135,25 @@ async def test_a_server_that_cannot_force_a_call_gets_another_request(start: Any
     state = await chat.send(
         "Who are you?", Fail(400, "tool_choice required is not supported"), Say("Hello! What shall I change?")
     )
-    assert state["messages"][-1].text == "Hello! What shall I change?"
-    assert [one.body["tool_choice"] for one in chat.double.requests] == ["required", "auto"]
+    assert state["messages"][-1].text.startswith("Hello! What shall I change?")
+    await chat.send("Who made you?", Say("A machine."))
+    choices = [one.body["tool_choice"] for one in chat.double.requests]
+    assert choices == ["required", "auto", "auto"], "the server is not asked for it again"
+
+
+async def test_a_named_tool_is_offered_to_a_small_model_too(start: Any) -> None:
+    chat = start(page_builder.WORKFLOW)
+    choice = {"type": "function", "function": {"name": "apply_theme"}}
+    theme = call("apply_theme", theme="dark", tokens={})
+    await chat.send("Make it dark", theme, call("answer", text="It is dark."), tool_choice=choice)
+    assert "apply_theme" in chat.offer_of(0)
+    assert chat.double.requests[0].body["tool_choice"] == choice
+
+
+async def test_a_small_model_is_sent_its_own_words_when_it_is_asked_to_act(start: Any) -> None:
+    chat = start(page_builder.WORKFLOW)
+    await chat.send("Make it blue", *[call("answer", text="It is blue.")] * 2)
+    assert chat.double.requests[1].messages[-2] == {"role": "assistant", "content": "It is blue."}
 
 
 async def test_a_small_model_writes_an_ad_and_rewrites_one_track_of_it(start: Any) -> None:

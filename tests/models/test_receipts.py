@@ -91,6 +91,69 @@ async def test_the_wire_and_the_stream_carry_the_receipt_behind_the_models_words
     assert {"role": "assistant", "content": "It is blue."} in double.requests[-1].messages
 
 
+async def test_a_failed_edit_is_not_made_good_by_the_edit_of_another_part(
+    http: httpx.AsyncClient, double: ChatDouble
+) -> None:
+    both = [Say(calls=[recolour("card-99")]), Say(calls=[recolour("heading-1", "c2")])]
+    double.script(*both, Say("Both are changed."))
+    body = await chat(http, "Make the card and the headline blue.")
+    [problem] = body["receipt"]["problems"]
+    assert "card-99" in problem
+    assert body["message"].startswith("Both are changed.\n\nChanged: ")
+    assert "Not done: " in body["message"]
+
+
+async def test_a_claim_in_a_turn_without_a_call_is_followed_by_the_line_of_the_receipt(
+    http: httpx.AsyncClient, double: ChatDouble
+) -> None:
+    """A polite request has the mark of a question, so it is not doubted at the cost of another call."""
+    double.script(Say("Done! The headline is blue now. Anything else?"))
+    body = await chat(http, "Can you make the headline blue?")
+    assert body["message"].endswith("Anything else?\n\nNothing was changed.")
+    double.script(Say("Which blue do you mean?"))
+    assert (await chat(http, "Can you make it blue?"))["message"] == "Which blue do you mean?"
+
+
+async def test_plain_talk_after_a_change_costs_one_call(http: httpx.AsyncClient, double: ChatDouble) -> None:
+    double.script(Say(calls=[recolour("heading-1")]), Say("It is blue."), Say("You're welcome!"))
+    await chat(http, "Make the headline blue.")
+    body = await chat(http, "Thanks, that looks great.")
+    assert body["message"] == "You're welcome!\n\nNothing was changed."
+    assert len(double.requests) == 3
+
+
+async def test_a_quoted_question_is_no_question_of_the_person(
+    http: httpx.AsyncClient, double: ChatDouble
+) -> None:
+    double.script(*[Say("It is Why us?")] * 2)
+    await chat(http, 'Make the headline "Why us?", as on https://example.org/?p=1.')
+    assert len(double.requests) == 2
+
+
+@pytest.mark.parametrize("failure", [Fail(429, "slow down"), Fail(500, "down"), Fail(400, "no")])
+async def test_a_failed_nudge_leaves_the_first_answer(
+    http: httpx.AsyncClient, double: ChatDouble, failure: Fail
+) -> None:
+    double.script(Say("I made the headline blue."), failure)
+    body = await chat(http, "Make the headline blue.")
+    assert body["message"] == "I made the headline blue.\n\nNothing was changed."
+
+
+async def test_an_answer_counts_though_its_deletion_has_become_impossible(
+    http: httpx.AsyncClient, double: ChatDouble
+) -> None:
+    double.script(Say(calls=[recolour("heading-1")]), Say("It is blue."))
+    await chat(http, "Make the headline blue.")
+    double.script(Say(calls=[call("c1", "delete_element", elementId="heading-1")]))
+    assert (await chat(http, "Delete the headline."))["question"]
+    assert (await http.put("/api/pages/shop/locks/heading-1")).status_code == 200
+    double.script(*[Say("It stays.")] * 2)
+    no = {"decisions": [{"type": "reject", "message": "no, I like it"}], **OPENAI}
+    reply = await http.post("/api/pages/shop/decisions", json=no)
+    assert reply.status_code == 200, reply.text
+    assert "no, I like it" in json.dumps(double.requests[-1].messages)
+
+
 async def test_a_turn_without_a_call_gets_one_nudge_and_its_text_then_stands(
     http: httpx.AsyncClient, double: ChatDouble
 ) -> None:

@@ -31,6 +31,8 @@ SUGGESTION: Final = "Retry with different parameters or check argument format"
 """Suggestion for an error without a remedy."""
 UNEXPECTED: Final = "An unexpected error occurred during tool execution"
 """Message of an unexpected error."""
+UNKNOWN: Final = "outcome_unknown"
+"""Detail of the error of a call that may have had its effect."""
 
 
 class UnknownTool(Missing):
@@ -91,7 +93,13 @@ def failed_outcome(
 def outcome_of_error(error: CallsheetError) -> Outcome:
     """Return the outcome of a `CallsheetError`."""
     kind, retryable = next((name, again) for cls, name, again in _KINDS if isinstance(error, cls))
-    return failed_outcome(kind, error.message, suggestion=error.remedy, retryable=retryable, **error.details)
+    details = {**error.details, **({UNKNOWN: True} if isinstance(error, OutcomeUnknown) else {})}
+    return failed_outcome(kind, error.message, suggestion=error.remedy, retryable=retryable, **details)
+
+
+def is_unknown(output: Mapping[str, Any]) -> bool:
+    """Return True for the result of a call that may have had its effect."""
+    return bool((output.get("details") or {}).get(UNKNOWN))
 
 
 def tool_message(call_id: str, name: str, output: Mapping[str, Any]) -> ToolMessage:

@@ -6,6 +6,8 @@ import { location } from "../router.ts";
 
 const MARKUP = /[*_`#|>[\]]|^\s*(?:[-+]|\d+\.)\s/m;
 const MOST_KEPT = 2_000;
+/** Characters that the server renders. */
+const MOST_RENDERED = 20_000;
 /** Requests at once: browsers open six connections to a host, and streams hold some. */
 const AT_ONCE = 2;
 const rendered = new Map<string, string>();
@@ -43,7 +45,7 @@ const NONE: string[] = [];
 
 /** `streams` are those whose versions are linked where the text mentions them. */
 export function Markdown({ text, streaming = false, streams = NONE }: { text: string; streaming?: boolean; streams?: string[] }) {
-  const marked = !streaming && MARKUP.test(text);
+  const marked = !streaming && text.length <= MOST_RENDERED && MARKUP.test(text);
   const [html, show] = useState<string | null>(marked ? (rendered.get(text) ?? null) : null);
   const element = useRef<HTMLDivElement>(null);
   useEffect(() => {

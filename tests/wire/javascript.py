@@ -58,21 +58,14 @@ def file_lock(file: Path) -> Iterator[None]:
         yield
 
 
-async def run_script(
-    script: str,
-    *arguments: str,
-    folder: Path,
-    scripts: Path = SCRIPTS,
-    packages: Path = SCRIPTS,
-    patience_s: float = 30,
-) -> Any:
+async def run_script(script: str, *arguments: str, folder: Path, patience_s: float = 30) -> Any:
     """Run a script; return the JSON that it prints.
 
-    It is copied to the new folder `folder`, with the packages that the lock file in `packages` names.
+    It is copied to the new folder `folder`, beside the packages that its lock file names.
     """
     node = need("node")
-    shutil.copytree(scripts, folder)
-    (folder / "node_modules").symlink_to(installed_packages(packages) / "node_modules")
+    shutil.copytree(SCRIPTS, folder)
+    (folder / "node_modules").symlink_to(installed_packages() / "node_modules")
     process = await asyncio.create_subprocess_exec(
         *(str(node), "--experimental-websocket", str(folder / script), *arguments),
         stdout=asyncio.subprocess.PIPE,

@@ -49,17 +49,17 @@ _BRIEF: Final = {
 }
 
 
-class ChatState(TypedDict):
+class GrowingChat(TypedDict):
     """A conversation."""
 
     messages: Annotated[list[AnyMessage], add_messages]
 
 
-async def _answer(state: ChatState) -> dict[str, Any]:
+async def _answer(state: GrowingChat) -> dict[str, Any]:
     return {"messages": [AIMessage(f"answer {len(state['messages'])} " + "word " * 50)]}
 
 
-chat = StateGraph(ChatState).add_node("answer", _answer).add_edge(START, "answer").compile(name="chat")
+chat = StateGraph(GrowingChat).add_node("answer", _answer).add_edge(START, "answer").compile(name="chat")
 
 
 def main() -> int:
@@ -122,13 +122,18 @@ async def _measure_ad(url: str, opened: Storage) -> None:
             reply.raise_for_status()
 
         for versions in (VERSIONS, 10 * VERSIONS):
-            for name, stream in (await ad.newest_of(_STREAMS)).items():
-                newest = stream.newest()
-                for number in range(stream.count, versions):
-                    data = {**newest.data, "number": number} if newest else {}
-                    await ad.create_version(NewVersion(name, data, "llm", f"batch-{number}"))
+            await _add_versions(ad, versions)
             spent.append(await _commands(opened, send_message))
     _print(f"ad of {VERSIONS} versions: commands", spent, "")
+
+
+async def _add_versions(ad: Artefact, count: int) -> None:
+    """Add versions to each stream until it has this many."""
+    for name, stream in (await ad.newest_of(_STREAMS)).items():
+        newest = stream.newest()
+        for number in range(stream.count, count):
+            data = {**newest.data, "number": number} if newest else {}
+            await ad.create_version(NewVersion(name, data, "llm", f"batch-{number}"))
 
 
 def _print(row: str, pair: list[float], unit: str) -> None:

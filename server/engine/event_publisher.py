@@ -40,9 +40,9 @@ class _StoreRequest:
 class _WaitingEvent(NamedTuple):
     """Event that is not sent yet."""
 
-    whole: NewEvent
+    complete: NewEvent
     partial: NewEvent | None
-    """The same without the values of its checkpoint, to be sent once that is stored; None for the whole."""
+    """The same without the values of its checkpoint, to be sent once that is stored; None to send that."""
 
 
 class EventPublisher:
@@ -149,7 +149,7 @@ class EventPublisher:
 
     def stamp(self, event: Event | NewEvent) -> NewEvent:
         """Return one of the run's last events as it is stored, after `drain`."""
-        return event if isinstance(event, NewEvent) else self._sendable(self._stamped(event))
+        return event if isinstance(event, NewEvent) else self._sendable(self._as_waiting(event))
 
     async def discard(self) -> None:
         """Stop sending and drop the unsent events."""
@@ -165,27 +165,29 @@ class EventPublisher:
             request.reply.cancel()
 
     def _queue(self, event: Event) -> None:
-        stamped = self._stamped(event)
-        name, data, checkpoint, _ = stamped.whole
+        waiting = self._as_waiting(event)
+        name, data, checkpoint, _ = waiting.complete
         if not (self.repeated and self.repeated.drop(name, data, checkpoint)):
-            self._waiting.append(stamped)
+            self._waiting.append(waiting)
 
-    def _stamped(self, event: Event) -> _WaitingEvent:
+    def _as_waiting(self, event: Event) -> _WaitingEvent:
         """Return an event with the newest checkpoint of its namespace, if it has values."""
         name, data = event
         mode, _, namespace = name.partition("|")
         checkpoint = self.checkpoints.get(namespace, "") if mode.endswith("values") else ""
-        whole = NewEvent(name, data, checkpoint)
+        complete = NewEvent(name, data, checkpoint)
         if not isinstance(event, ValuesEvent) or self._values is None or namespace not in self._channels:
-            return _WaitingEvent(whole, None)
-        return _WaitingEvent(whole, without_values_of(self._channels[namespace], whole, event.values))
+            return _WaitingEvent(complete, None)
+        return _WaitingEvent(complete, without_values_of(self._channels[namespace], complete, event.values))
 
     def _sendable(self, event: _WaitingEvent, storing: Sequence[str] = ()) -> NewEvent:
         """Return an event as it is sent together with the checkpoints `storing`."""
-        whole, partial = event
-        if not (partial and self._values) or partial.checkpoint not in {*self._stored, *storing}:
-            return whole
-        self._values.remember(self.thread, partial, whole.data)
+        complete, partial = event
+        if partial is None or self._values is None:
+            return complete
+        if partial.checkpoint not in self._stored and partial.checkpoint not in storing:
+            return complete
+        self._values.remember(self.thread, partial, complete.data)
         return partial
 
     async def _settle(self) -> None:

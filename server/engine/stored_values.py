@@ -81,7 +81,7 @@ class StoredValues:
 
 
 def without_values_of(
-    stored: Mapping[str, Any], whole: NewEvent, values: Mapping[str, Any]
+    stored: Mapping[str, Any], complete: NewEvent, values: Mapping[str, Any]
 ) -> NewEvent | None:
     """Return an event without the values that are the very objects of its checkpoint, `stored`.
 
@@ -90,6 +90,6 @@ def without_values_of(
     rest = {name: value for name, value in values.items() if name not in stored or stored[name] is not value}
     if len(rest) == len(values):
         return None
-    partial = whole._replace(data=dumps(rest), names=dumps([*values]))
-    saved_bytes = len(whole.data) - len(partial.data) - len(partial.names)
+    partial = complete._replace(data=dumps(rest), names=dumps([*values]))
+    saved_bytes = len(complete.data) - len(partial.data) - len(partial.names)
     return partial if saved_bytes >= _MIN_SAVED_BYTES else None

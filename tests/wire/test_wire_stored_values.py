@@ -23,7 +23,7 @@ from tests.wire.protocol_reader import ProtocolThread, run_ended
 WORDS = "words " * 200
 
 
-class ChatState(TypedDict):
+class GrowingState(TypedDict):
     """A conversation, its last answer, and a number that grows."""
 
     messages: Annotated[list[AnyMessage], add_messages]
@@ -31,17 +31,17 @@ class ChatState(TypedDict):
     asks: bool
 
 
-async def answer(state: ChatState) -> dict[str, Any]:
+async def answer(state: GrowingState) -> dict[str, Any]:
     turns = state.get("turns", 0) + 1
     return {"messages": [AIMessage(f"{turns} {WORDS}", id=f"answer-{turns}")], "turns": turns}
 
 
-async def ask(state: ChatState) -> dict[str, Any]:
+async def ask(state: GrowingState) -> dict[str, Any]:
     return {"asks": False, "messages": [AIMessage(interrupt("go on?"))]} if state.get("asks") else {}
 
 
 def _builder() -> StateGraph[Any, Any, Any, Any]:
-    return StateGraph(ChatState)
+    return StateGraph(GrowingState)
 
 
 def _graphs() -> dict[str, Any]:

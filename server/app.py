@@ -10,7 +10,7 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, cast
 
@@ -183,19 +183,11 @@ async def assemble(
     workflows = await load_workflows(source, stack)
     memory = create_storage(storage, source, EPOCH_KEY)
     warn_of_unknown_tools(settings, workflows.tools)
-    options = WorkerOptions(
-        settings.lease_s,
-        settings.run_timeout_s,
+    options = replace(
+        _limits_of_runs(settings),
         replies=reply_builders(storage, workflows),
         protocol=AgentProtocolEncoder(),
         call_webhook=webhook_caller(settings, disabled="webhooks" in options_of_project.http.disabled),
-        grace_s=settings.stop_grace_s,
-        max_runs=settings.runs_at_once,
-        heartbeat_s=settings.heartbeat_s,
-        waiting=WaitingLimits(settings.max_waiting_runs, settings.max_waiting_of_owner),
-        max_wait_s=settings.max_wait_s,
-        executor_patience_s=settings.executor_patience_s,
-        event_limits=EventLimits(settings.max_event_bytes, settings.max_event_age_s),
         tool_environment=tool_environment,
     )
     graphs = attach_storage(workflows.graphs, memory.saver, memory.store)
@@ -204,6 +196,20 @@ async def assemble(
     )
     worker = await stack.enter_async_context(entering)
     return Runtime(memory, workflows, graphs, tool_environment, worker, options_of_project)
+
+
+def _limits_of_runs(settings: Settings) -> WorkerOptions:
+    return WorkerOptions(
+        settings.lease_s,
+        settings.run_timeout_s,
+        grace_s=settings.stop_grace_s,
+        max_runs=settings.runs_at_once,
+        heartbeat_s=settings.heartbeat_s,
+        waiting=WaitingLimits(settings.max_waiting_runs, settings.max_waiting_of_owner),
+        max_wait_s=settings.max_wait_s,
+        executor_patience_s=settings.executor_patience_s,
+        event_limits=EventLimits(settings.max_event_bytes, settings.max_event_age_s),
+    )
 
 
 def create_storage(storage: Storage, source: GraphsFile | Graphs | None, fence: str) -> GraphStorage:

@@ -195,11 +195,11 @@ class Worker:
         if known := {name: value for name, value in origin.items() if value}:
             request = replace(request, request={**request.request, **known})
         request = await answers.with_answer_records(self.storage, request)
-        starts_here = self._has_room(request.graph)
-        created = await (self._create_with_slot(request) if starts_here else self.turns.create(request))
+        has_slot = self._has_room(request.graph)
+        created = await (self._create_with_slot(request) if has_slot else self.turns.create(request))
         if request.answers:
             await questions.announce(self.storage, request.owner)
-        if created.verdict == "start" and starts_here:
+        if created.verdict == "start" and has_slot:
             self._start(thread, created.run)
         elif created.verdict in {"start", "later", "attached"}:
             await self._queue.submit(thread, created.run, request.due_ms if created.verdict == "later" else 0)

@@ -165,11 +165,11 @@ class WaitingRuns:
         """Let a run wait for another run of its thread: it counts, and has no turn."""
         await _PARK(self._redis, keys.waiting_runs(), [_member(thread, run)])
 
-    async def take_turn(self, thread: str, run: str, graphs: Collection[str]) -> "Turn":
+    async def take_turn(self, thread: str, run: str, graphs: Collection[str]) -> "DeliveryTurn":
         """Return the run to execute for this delivery, of one of the graphs; it waits no more."""
         args = [_member(thread, run), *graphs]
         member, was_taken = await _TAKE(self._redis, keys.waiting_runs(), args)
-        return Turn(_parse(member) if member else None, was_taken=bool(was_taken))
+        return DeliveryTurn(_parse(member) if member else None, was_taken=bool(was_taken))
 
     async def oldest(self, min_wait_s: float) -> list[tuple[tuple[str, str], float]]:
         """Return some runs (thread, run) with their waiting time in seconds, oldest first."""
@@ -185,7 +185,7 @@ class WaitingRuns:
 
 
 @dataclass(frozen=True)
-class Turn:
+class DeliveryTurn:
     """The use of one delivery."""
 
     run: tuple[str, str] | None

@@ -20,20 +20,20 @@ from tests.doubles.served import GENERATE, app_client
 from tests.doubles.waiting import eventually
 
 
-class WordState(TypedDict):
+class WordInput(TypedDict):
     word: str
 
 
-class GatedGraph:
+class GateGraph:
     """A graph whose runs wait until the gate opens, and then record their words in order."""
 
     def __init__(self) -> None:
         self.gate = asyncio.Event()
         self.words: list[str] = []
-        builder = StateGraph(WordState).add_node("step", self.step).add_edge(START, "step")
+        builder = StateGraph(WordInput).add_node("step", self.step).add_edge(START, "step")
         self.graphs: dict[str, Any] = {"gated": builder.compile(name="gated")}
 
-    async def step(self, state: WordState) -> WordState:
+    async def step(self, state: WordInput) -> WordInput:
         await self.gate.wait()
         self.words.append(state["word"])
         return state
@@ -56,11 +56,11 @@ class Owner:
 
 
 @pytest.fixture
-async def gated() -> GatedGraph:
-    return GatedGraph()
+async def gated() -> GateGraph:
+    return GateGraph()
 
 
-class Served:
+class TwoOwners:
     """A server that executes one run at a time, and two owners."""
 
     def __init__(self, http: httpx.AsyncClient, ana: Owner, bob: Owner) -> None:
@@ -68,7 +68,7 @@ class Served:
 
 
 @pytest.fixture
-async def served(valkey_url: str, opened: Storage, gated: GatedGraph) -> AsyncIterator[Served]:
+async def served(valkey_url: str, opened: Storage, gated: GateGraph) -> AsyncIterator[TwoOwners]:
     settings = Settings(
         redis_url=valkey_url,
         auth=("keys",),
@@ -79,12 +79,12 @@ async def served(valkey_url: str, opened: Storage, gated: GatedGraph) -> AsyncIt
     app = create_app(settings, gated.graphs)
     async with app.router.lifespan_context(app), app_client(app) as http:
         owners = [Owner(http, bearer(await create_key(opened, name))) for name in ("ana", "bob")]
-        yield Served(http, *owners)
+        yield TwoOwners(http, *owners)
         gated.gate.set()
 
 
 async def test_runs_beyond_the_bounds_are_refused_with_429_before_they_are_stored(
-    served: Served, gated: GatedGraph
+    served: TwoOwners, gated: GateGraph
 ) -> None:
     for number in range(5):
         assert (await served.ana.run(f"a{number}")).status_code == 200
@@ -103,7 +103,7 @@ async def test_runs_beyond_the_bounds_are_refused_with_429_before_they_are_store
 
 
 async def test_owners_take_turns_so_that_a_flood_of_one_delays_no_other(
-    served: Served, gated: GatedGraph
+    served: TwoOwners, gated: GateGraph
 ) -> None:
     for number in range(5):
         await served.ana.run(f"a{number}")
@@ -114,7 +114,7 @@ async def test_owners_take_turns_so_that_a_flood_of_one_delays_no_other(
     assert max(gated.words.index("b0"), gated.words.index("b1")) <= 4, gated.words
 
 
-async def test_a_run_that_is_cancelled_while_it_waits_makes_room(served: Served, gated: GatedGraph) -> None:
+async def test_a_run_that_is_cancelled_while_it_waits_makes_room(served: TwoOwners, gated: GateGraph) -> None:
     for number in range(5):
         created = (await served.ana.run(f"a{number}")).json()
     headers = served.ana._headers
@@ -129,7 +129,7 @@ async def test_a_run_that_is_cancelled_while_it_waits_makes_room(served: Served,
     await eventually(lambda: gated.has_run(5), "the end of the others")
 
 
-async def test_a_run_that_waits_for_too_long_ends_with_an_error(valkey_url: str, gated: GatedGraph) -> None:
+async def test_a_run_that_waits_for_too_long_ends_with_an_error(valkey_url: str, gated: GateGraph) -> None:
     app = create_app(Settings(redis_url=valkey_url, runs_at_once=1, max_wait_s=0.5), gated.graphs)
     async with app.router.lifespan_context(app), app_client(app) as http:
         owner = Owner(http, {})
@@ -148,7 +148,7 @@ async def test_a_run_that_waits_for_too_long_ends_with_an_error(valkey_url: str,
 
 
 async def test_a_result_that_no_process_would_make_is_refused_with_503(
-    valkey_url: str, gated: GatedGraph
+    valkey_url: str, gated: GateGraph
 ) -> None:
     settings = Settings(redis_url=valkey_url, carry_runs=False, executor_patience_s=0.3)
     app = create_app(settings, gated.graphs)
@@ -172,10 +172,10 @@ async def test_a_waiting_request_whose_client_has_left_is_not_started(
         body = {**GENERATE, "provider": "openai"}
         first = asyncio.create_task(http.post("/api/ai/generate", json=body))
 
-        async def begun() -> bool:
+        async def is_busy() -> bool:
             return bool(worker.executions)
 
-        await eventually(begun, "the first run has begun")
+        await eventually(is_busy, "the first run has begun")
         scope_left = asyncio.Event()
         second = asyncio.create_task(_post_and_leave(app, {**body, "adId": "ad-2"}, scope_left))
 
@@ -240,7 +240,7 @@ async def test_a_process_takes_no_turn_for_a_graph_that_it_does_not_serve(opened
 
 
 async def test_metrics_show_how_many_runs_wait_and_were_refused_and_why_runs_failed(
-    valkey_url: str, gated: GatedGraph
+    valkey_url: str, gated: GateGraph
 ) -> None:
     settings = Settings(redis_url=valkey_url, runs_at_once=1, max_waiting_of_owner=1, max_wait_s=0.5)
     app = create_app(settings, gated.graphs)

@@ -25,7 +25,7 @@ GRAPHS = {
 }
 
 
-class Server:
+class StoppingServer:
     """A server process that is stopped while requests are in progress."""
 
     def __init__(self, running: RunningServer, folder: Path, pool: ThreadPoolExecutor) -> None:
@@ -65,11 +65,11 @@ class Server:
 
 
 @contextmanager
-def serving(warm_parent: WarmParent, folder: Path, **env: str) -> Iterator[Server]:
+def serving(warm_parent: WarmParent, folder: Path, **env: str) -> Iterator[StoppingServer]:
     (folder / "langgraph.json").write_text(json.dumps({"dependencies": [str(ROOT)], "graphs": GRAPHS}))
     with data_directory() as data_dir, ThreadPoolExecutor(8) as pool:
         running = start_server(folder, data_dir, warm_parent, **env)
-        server = Server(running, folder, pool)
+        server = StoppingServer(running, folder, pool)
         try:
             yield server
             assert server.process.wait(30) == 0

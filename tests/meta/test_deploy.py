@@ -96,8 +96,8 @@ def test_compose_has_two_servers_a_worker_and_a_valkey_that_keeps_its_data() -> 
 
 
 def test_kubernetes_probes_stops_and_confines_every_pod() -> None:
-    found = documents("kubernetes.yaml")
-    deployments = [one for one in found if one["kind"] == "Deployment"]
+    manifests = documents("kubernetes.yaml")
+    deployments = [one for one in manifests if one["kind"] == "Deployment"]
     assert {one["metadata"]["labels"]["part"] for one in deployments} == {"server", "worker"}
     for one in deployments:
         pod = one["spec"]["template"]["spec"]
@@ -121,7 +121,7 @@ def test_kubernetes_probes_stops_and_confines_every_pod() -> None:
         if not is_worker:
             unready_s = probe["periodSeconds"] * probe["failureThreshold"]
             assert float(env["CALLSHEET_STOP_DELAY_S"]) >= unready_s + 2, "requests still come until then"
-    [service] = [one for one in found if one["kind"] == "Service"]
+    [service] = [one for one in manifests if one["kind"] == "Service"]
     assert service["spec"]["selector"] == {"app": "callsheet", "part": "server"}
 
 

@@ -17,7 +17,7 @@ interface Voice { id: string; name: string; provider: string; language: string; 
 interface Track { id: string; voiceId: string; text: string; speed: number }
 interface AdStream extends Omit<StreamHead, "newest"> { newest: Version | null }
 interface Ad {
-  adId: string; spotSeconds: number; language: string; market: string; brief: Record<string, string | number>;
+  adId: string; spotSeconds: number; language: string | null; market: string | null; brief: Record<string, string | number> | null;
   streams: Record<string, AdStream>; timeline: Timeline; mixer: Mixer; locks: string[];
 }
 
@@ -153,7 +153,7 @@ function AdView(props: PanelProps) {
   const [tone, fit] = fitOf(ad.timeline);
   const music = ad.streams.music?.newest?.data as Fields | undefined;
   const effects = (ad.streams.sfx?.newest?.data?.soundFxPrompts ?? []) as Fields[];
-  const brief = Object.entries(ad.brief).filter(([, value]) => value !== "" && value !== null);
+  const brief = Object.entries(ad.brief ?? {}).filter(([, value]) => value !== "" && value !== null);
   const waiting = STREAMS.filter((one) => ad.streams[one]?.newest && ad.streams[one].active !== ad.streams[one].newest?.id);
   const activateAll = async () => {
     for (const one of waiting) {
@@ -166,8 +166,8 @@ function AdView(props: PanelProps) {
       <div class="ad-summary">
         <span class={`pill ${tone}`}><span class="dot" aria-hidden="true" />{fit}</span>
         <span class="tag">{ad.timeline.timing === "measured" ? "times measured" : "times estimated"}</span>
-        <span class="tag">{words(ad.language)}</span>
-        <span class="tag">{ad.market}</span>
+        {ad.language && <span class="tag">{words(ad.language)}</span>}
+        {ad.market && <span class="tag">{ad.market}</span>}
         {waiting.length > 1 && <button type="button" class="button small end" onClick={activateAll}>Activate all {waiting.length}</button>}
       </div>
       <AdPlayer key={`${props.id} ${STREAMS.map((one) => ad.streams[one]?.newest?.id).join(" ")}`} ad={ad.adId} timeline={ad.timeline}

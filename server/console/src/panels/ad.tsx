@@ -17,7 +17,7 @@ interface Voice { id: string; name: string; provider: string; language: string; 
 interface Track { id: string; voiceId: string; text: string; speed: number }
 interface AdStream extends Omit<StreamHead, "newest"> { newest: Version | null }
 interface Ad {
-  adId: string; spotSeconds: number | null; language: string | null; market: string; brief: Record<string, string | number> | null;
+  adId: string; spotSeconds: number | null; language: string | null; market: string | null; brief: Record<string, string | number> | null;
   streams: Record<string, AdStream>; timeline: Timeline; mixer: Mixer; locks: { stream: string }[];
 }
 
@@ -167,7 +167,7 @@ function AdView(props: PanelProps) {
         <span class={`pill ${tone}`}><span class="dot" aria-hidden="true" />{fit}</span>
         <span class="tag">{ad.timeline.timing === "measured" ? "times measured" : "times estimated"}</span>
         {ad.language && <span class="tag">{words(ad.language)}</span>}
-        <span class="tag">{ad.market}</span>
+        {ad.market && <span class="tag">{ad.market}</span>}
         {waiting.length > 1 && mayWrite.value && <button type="button" class="button small end" onClick={activateAll}>Activate all {waiting.length}</button>}
       </div>
       <AdPlayer key={`${props.id} ${STREAMS.map((one) => ad.streams[one]?.newest?.id).join(" ")}`} ad={ad.adId} timeline={ad.timeline}

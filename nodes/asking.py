@@ -158,10 +158,10 @@ class GatedAnswer:
 
 
 class Lack(NamedTuple):
-    """What an answer lacks."""
+    """A request for what an answer lacks."""
 
     request: str = ""
-    """Request to the model; empty for nothing."""
+    """Message to the model; empty for nothing."""
     words: str = ""
     """The answer's words."""
 
@@ -180,11 +180,8 @@ async def ask_through_gate(
     """
     answers: list[AIMessage] = []
     text, request, wish = "", list(sent), ""
-    while True:
-        sent_back = await (_ask_once_more(ask, request) if wish else ask(request))
-        if sent_back is None:
-            break
-        route, received = sent_back
+    while (reply := await (_ask_once_more(ask, request) if wish else ask(request))) is not None:
+        route, received = reply
         answer = kept_answer(received, history, tools)
         answers.append(answer)
         last = len(answers) == MAX_ANSWERS
@@ -206,9 +203,9 @@ async def ask_through_gate(
             case _:
                 break
     usage = Usage(**sum_of_usage(answers))  # type: ignore[typeddict-item]
-    if wish and (sent_back is None or verdict(answers[-1]) == "empty"):
-        return GatedAnswer(route, answers[0], usage, nudged=True)
-    return GatedAnswer(route, _final(answers, text), usage, nudged=bool(wish))
+    keeps_first = wish and (reply is None or verdict(answers[-1]) == "empty")
+    message = answers[0] if keeps_first else _final(answers, text)
+    return GatedAnswer(route, message, usage, nudged=bool(wish))
 
 
 async def _ask_once_more(ask: Send, request: Sequence[AnyMessage]) -> tuple[Route, AIMessage] | None:

@@ -139,12 +139,12 @@ async def offer_for(
         return full_offer(workflow)
     own = await workflow.lean.tools(state, scope)
     tools = {one.name: one for one in (*own[: MAX_TOOLS - len(_ENDS)], *_ENDS)}
-    can_force = _server_of(request) not in _unforced()
+    can_force = _server_of(request) not in _unforcing()
     return Offer(workflow.lean_prompt, [one.definition for one in tools.values()], tools, can_force)
 
 
 @cache
-def _unforced() -> set[tuple[str, str]]:
+def _unforcing() -> set[tuple[str, str]]:
     """Return the process's own set of models, with their servers, that cannot be made to call a tool."""
     return set()
 
@@ -155,9 +155,9 @@ def _server_of(request: RoutingRequest) -> tuple[str, str]:
     return spec, os.environ.get(f"{prefix}_BASE_URL", "")
 
 
-def remember_unforced(request: RoutingRequest) -> None:
+def remember_unforcing(request: RoutingRequest) -> None:
     """Remember that the model of this request, on its server, cannot be made to call a tool."""
-    _unforced().add(_server_of(request))
+    _unforcing().add(_server_of(request))
 
 
 def _spec_of(request: RoutingRequest) -> str:

@@ -16,7 +16,7 @@ from callsheet import storage
 from callsheet.nodes.asking import GatedAnswer, Lack, ask_model, ask_through_gate, routing_request
 from callsheet.nodes.budget import STOPPED, Declined, within_budget
 from callsheet.nodes.compacting import lookups_of, pinned_text, view_of
-from callsheet.nodes.lean import Offer, full_offer, offer_for, remember_unforced
+from callsheet.nodes.lean import Offer, full_offer, offer_for, remember_unforcing
 from callsheet.nodes.node import Node, run_context
 from callsheet.nodes.nudging import TurnEnd
 from callsheet.nodes.pausing import cancel_if_open
@@ -284,7 +284,7 @@ class _ModelRequest:
             # Some servers cannot be made to call a tool.
             ask = partial(self.planning.ask, routing, tools=offer.definitions, choice=self.choice)
             gated = await ask_through_gate(ask, sent, self.history, offer.names, missing)
-            remember_unforced(routing)
+            remember_unforcing(routing)
             return _Answered(gated, estimate)
 
     async def _sent(self, prompt: str) -> list[AnyMessage]:

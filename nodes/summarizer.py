@@ -91,9 +91,9 @@ def _open_results(
     tools: Mapping[str, Tool], results: Sequence[StepResult], messages: Sequence[AnyMessage]
 ) -> list[StepResult]:
     """Return the failed calls with an effect that no later call with the same target made good."""
-    made = [one for one in messages if isinstance(one, AIMessage)]
-    calls: dict[str, Any] = {str(one["id"]): one["args"] for each in made for one in each.tool_calls}
-    calls |= {str(one["id"]): one["args"] for each in made for one in each.invalid_tool_calls}
+    answers = [one for one in messages if isinstance(one, AIMessage)]
+    calls: dict[str, Any] = {str(one["id"]): one["args"] for each in answers for one in each.tool_calls}
+    calls |= {str(one["id"]): one["args"] for each in answers for one in each.invalid_tool_calls}
     failed: list[StepResult] = []
     for result in results:
         tool = tools.get(result["tool"])

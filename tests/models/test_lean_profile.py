@@ -150,7 +150,7 @@ async def test_a_named_tool_is_offered_to_a_small_model_too(start: Any) -> None:
     assert chat.double.requests[0].body["tool_choice"] == choice
 
 
-async def test_a_small_model_is_sent_its_own_words_when_it_is_asked_to_act(start: Any) -> None:
+async def test_a_small_model_is_sent_its_own_words_with_the_second_request(start: Any) -> None:
     chat = start(page_builder.WORKFLOW)
     await chat.send("Make it blue", *[call("answer", text="It is blue.")] * 2)
     assert chat.double.requests[1].messages[-2] == {"role": "assistant", "content": "It is blue."}

@@ -185,27 +185,35 @@ async def ask_through_gate(
         answer = kept_answer(received, history, tools)
         answers.append(answer)
         last = len(answers) == MAX_ANSWERS
-        match verdict(answer):
-            case "cut text":
-                text += answer.text
-                if last:
-                    break
-                request = [*sent, AIMessage(text), HumanMessage(_CONTINUE)]
-            case "cut calls" if not last:
-                request = [*sent, HumanMessage(_SHORTER)]
-            case "empty" if len(answers) == 1:
-                request = [*sent, HumanMessage(_NUDGE)]
-            case "whole" if len(answers) == 1 and missing and has_written_call(answer, tools):
-                request = [*sent, AIMessage(answer.text), HumanMessage(_WRITTEN)]
-            case "whole" if len(answers) == 1 and missing and (lack := missing(route, answer)).request:
-                wish = lack.request
-                request = [*sent, AIMessage(lack.words), HumanMessage(wish)]
-            case _:
-                break
+        if verdict(answer) == "cut text":
+            text += answer.text
+        lack = Lack()
+        if len(answers) == 1 and missing and verdict(answer) == "whole":
+            written = has_written_call(answer, tools)
+            lack = Lack(_WRITTEN, answer.text) if written else missing(route, answer)
+            wish = "" if written else lack.request
+        more = [] if last else _next_request(answer, text, lack, is_first=len(answers) == 1)
+        if not more:
+            break
+        request = [*sent, *more]
     usage = Usage(**sum_of_usage(answers))  # type: ignore[typeddict-item]
     keeps_first = wish and (reply is None or verdict(answers[-1]) == "empty")
     message = answers[0] if keeps_first else _final(answers, text)
     return GatedAnswer(route, message, usage, nudged=bool(wish))
+
+
+def _next_request(answer: AIMessage, text: str, lack: Lack, *, is_first: bool) -> list[AnyMessage]:
+    """Return the messages that ask for the rest of an answer; none for one that is whole or hopeless."""
+    match verdict(answer):
+        case "cut text":
+            return [AIMessage(text), HumanMessage(_CONTINUE)]
+        case "cut calls":
+            return [HumanMessage(_SHORTER)]
+        case "empty" if is_first:
+            return [HumanMessage(_NUDGE)]
+        case "whole" if lack.request:
+            return [AIMessage(lack.words), HumanMessage(lack.request)]
+    return []
 
 
 async def _ask_once_more(ask: Send, request: Sequence[AnyMessage]) -> tuple[Route, AIMessage] | None:

@@ -17,7 +17,7 @@ from callsheet.tools.audio.speech import LocalSpeech
 def require_audio() -> None:
     """Raise `NotInstalled` without the libraries of the extra `audio`."""
     if find_spec("hibari") is None or find_spec("soundfile") is None:
-        raise NotInstalled("sound is not installed", remedy="pip install 'callsheet[audio]'")
+        raise NotInstalled("sound is not installed", remedy="install callsheet[audio] (docs/operations.md)")
 
 
 def find_speech(owner: str = "") -> Speech:

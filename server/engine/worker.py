@@ -42,14 +42,7 @@ from callsheet.server.engine.task_queue import TaskQueue
 from callsheet.server.engine.turns import RunTurns, overdue_error
 from callsheet.server.telemetry.logs import context_fields
 from callsheet.server.telemetry.telemetry import Telemetry
-from callsheet.state.errors import (
-    Broken,
-    CallsheetError,
-    Conflict,
-    Missing,
-    StorageDown,
-    Unavailable,
-)
+from callsheet.state.errors import Broken, CallsheetError, Conflict, Missing, StorageDown, Unavailable
 from callsheet.storage import questions
 from callsheet.storage.checkpoints import RedisSaver
 from callsheet.storage.redis.batching import waiting_for_room

@@ -16,7 +16,7 @@ interface Voice { id: string; name: string; provider: string; language: string; 
 interface Track { id: string; voiceId: string; text: string; speed: number }
 interface AdStream extends Omit<StreamHead, "newest"> { newest: Version | null }
 interface Ad {
-  adId: string; spotSeconds: number | null; language: string | null; market: string; brief: Record<string, string | number> | null;
+  adId: string; spotSeconds: number | null; language: string | null; market: string | null; brief: Record<string, string | number> | null;
   streams: Record<string, AdStream>; timeline: Timeline; mixer: Mixer; locks: string[];
 }
 
@@ -164,7 +164,7 @@ function AdView(props: PanelProps) {
       <div class="ad-summary">
         <span class={`pill ${tone}`}><span class="dot" aria-hidden="true" />{fit}</span>
         {ad.language && <span class="tag">{words(ad.language)}</span>}
-        <span class="tag">{ad.market}</span>
+        {ad.market && <span class="tag">{ad.market}</span>}
         {waiting.length > 1 && mayWrite.value && <button type="button" class="button small end" onClick={activateAll}>Activate all {waiting.length}</button>}
       </div>
       <AdTimeline timeline={ad.timeline} />

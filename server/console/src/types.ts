@@ -42,7 +42,7 @@ export interface Question {
   value?: any;
   artefact: ArtefactTitle | null;
   createdAt: string | null;
-  ageSeconds: number;
+  ageSeconds: number | null;
   dueAt: string | null;
   link: string;
 }

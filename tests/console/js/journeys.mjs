@@ -210,9 +210,9 @@ test("a tab that slept sees what happened meanwhile", async () => {
 
 test("a graph of one's own asks by its schema, and its state is shown", async () => {
   const { thread_id: thread } = await offline.send("POST", "/threads", { metadata: { graph_id: "ordering" } });
-  await offline.send("POST", `/threads/${thread}/runs/wait`, { assistant_id: "ordering", input: { item: "loaves" } });
+  await offline.send("POST", `/threads/${thread}/runs/wait`, { assistant_id: "ordering", input: { item: "muffins" } });
   const tab = await open(offline, "/");
-  const question = tab.locator(".question", { hasText: "How many loaves?" });
+  const question = tab.locator(".question", { hasText: "How many muffins?" });
   await question.getByText("They are ordered at once").waitFor();
   const fold = question.getByRole("button", { name: "Answer", exact: true });
   if (await fold.isVisible()) await fold.click();
@@ -221,7 +221,7 @@ test("a graph of one's own asks by its schema, and its state is shown", async ()
   await question.waitFor({ state: "detached" });
   await until(async () => (await offline.send("GET", `/threads/${thread}/state`)).values.count === 2, "the answer is in the state");
   await tab.goto(`${offline.url}/c/${thread}`);
-  await tab.getByRole("region", { name: "What is made" }).getByText("loaves").waitFor();
+  await tab.getByRole("region", { name: "What is made" }).getByText("muffins").waitFor();
 });
 
 test("the inspector forks a thread at a checkpoint with another state", async () => {

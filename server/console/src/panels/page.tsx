@@ -58,7 +58,12 @@ function ElementBar({ props, view, element, onClose }: { props: PanelProps; view
   const [text, setText] = useState(element.content ?? "");
   const [error, setError] = useState<ApiError | null>(null);
   const locked = view.locks.some((one) => one.elementId === element.id);
-  useEffect(() => { setText(element.content ?? ""); setError(null); }, [element.id, element.content]);
+  const known = useRef(element.content ?? "");
+  useEffect(() => {
+    const [before, now] = [known.current, element.content ?? ""];
+    known.current = now;
+    setText((typed) => (typed === before ? now : typed)); // what somebody types is not cleared
+  }, [element.content]);
   const save = async (event: Event) => {
     event.preventDefault();
     try {
@@ -128,7 +133,7 @@ function PagePanel(props: PanelProps) {
         {view.versionId && (active ? <span class="pill ok"><span class="dot" aria-hidden="true" />Active</span> : mayWrite.value && <button type="button" class="button small" onClick={activate}>Activate</button>)}
         <a class="button small end" download href={path`/api/pages/${view.pageId}/export?view=attachment`}><Icon name="down" size={16} />HTML</a>
       </div>
-      {element && <ElementBar props={props} view={view} element={element} onClose={() => select(null)} />}
+      {element && <ElementBar key={element.id} props={props} view={view} element={element} onClose={() => select(null)} />}
       <Preview view={view} width={width} selected={selected} onSelect={select} />
       <label class="field">
         <span class="label">Select an element</span>

@@ -127,9 +127,11 @@ RULES: Final[Mapping[int, str]] = {
     409: "something else has changed or has the thing; look at it again",
     410: "it was there, and is not kept any more",
     413: "the request is too large",
+    416: "the range lies outside of the file",
     422: "a value breaks a rule, has the wrong type, or is missing",
     429: "too many requests; wait for `retryAfterSeconds`",
     500: "an error of the server; its `id` is in the log",
+    501: "a part that is not installed would be needed",
     503: "storage or another service does not answer; try again later",
     504: "it takes too long",
 }

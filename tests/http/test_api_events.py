@@ -13,7 +13,7 @@ import pytest
 
 from callsheet.storage.redis import keys
 from tests.doubles.auth_cases import create_key
-from tests.doubles.chat_double import ChatDouble, Say
+from tests.doubles.chat_double import ChatDouble, Say, Silence
 from tests.doubles.command import start_server
 from tests.doubles.killing import WarmParent
 from tests.doubles.live_client import ReadEvent, StreamReader, stream_reader
@@ -159,13 +159,9 @@ async def test_a_stream_can_be_resumed_at_two_servers_while_a_third_executes_the
             for _ in range(2)
         ]
         readers = [await stack.enter_async_context(stream_reader(app)) for app in idle]
-        async with readers[0].open("POST", GENERATED.path, json=GENERATED.body) as (reply, stream):
+        await stack.enter_async_context(started_app(valkey_url))
+        async with readers[0].open("POST", GENERATED.path, json=GENERATED.body) as (reply, _):
             assert reply.headers["Content-Location"] == "/api/conversations/ad-1/events"
-            assert await anext(stream) is None, "a heartbeat: nothing executes the run"
-        busy = await stack.enter_async_context(
-            stream_reader(await stack.enter_async_context(started_app(valkey_url)))
-        )
-        assert (await busy.http.get("/info")).status_code == 200
         events: list[ReadEvent] = []
         while not events or events[-1].name != "result":
             last_id = events[-1].id if events else None
@@ -316,9 +312,11 @@ async def _is_idle(reader: StreamReader) -> bool:
     return '"status":"idle"' in (await reader.http.get("/threads/ad-1")).text
 
 
-async def test_the_stream_of_a_cancelled_run_ends_with_an_error(valkey_url: str) -> None:
-    async with started_app(valkey_url, carry_runs=False) as app, stream_reader(app) as reader:
-        reading = asyncio.create_task(GENERATED.read(reader))
+async def test_the_stream_of_a_cancelled_run_ends_with_an_error(valkey_url: str, vendor: ChatDouble) -> None:
+    vendor.script(Silence())
+    request = replace(GENERATED, body={**GENERATE, "provider": "openai"}, last_event="error")
+    async with started_app(valkey_url) as app, stream_reader(app) as reader:
+        reading = asyncio.create_task(request.read(reader))
         await eventually(lambda: _thread_exists(reader), "the run")
         [run] = (await reader.http.get("/threads/ad-1/runs")).json()
         await reader.http.post(f"/threads/ad-1/runs/{run['run_id']}/cancel")
@@ -345,12 +343,16 @@ async def test_drafts_follows_the_step_that_created_the_version(
     assert not {"plan", "input", "output"} & step.data.keys()
 
 
-async def test_a_different_request_during_a_run_is_409_with_retry_after(valkey_url: str) -> None:
+async def test_a_different_request_during_a_run_is_409_with_retry_after(
+    valkey_url: str, vendor: ChatDouble
+) -> None:
+    vendor.script(Silence())
+    body = {**GENERATE, "provider": "openai"}
     async with (
-        started_app(valkey_url, carry_runs=False, heartbeat_s=0.02) as app,
+        started_app(valkey_url, heartbeat_s=0.02, stop_grace_s=0) as app,
         stream_reader(app) as reader,
     ):
-        async with reader.open("POST", GENERATED.path, json=GENERATED.body) as (_, events):
+        async with reader.open("POST", GENERATED.path, json=body) as (_, events):
             assert await anext(events) is None
         different = {**GENERATE, "brief": {**BRIEF, "duration": 20}}
         async with reader.open("POST", GENERATED.path, json=different) as (reply, _):

@@ -77,7 +77,7 @@ def test_errors_are_references_to_one_reply_for_each_status() -> None:
         if status[0] in "45" and [*reply] != ["$ref"]
     ]
     # It reports storage that is away in the same form as storage that is there.
-    assert inlined == [("showHealth", "503")]
+    assert inlined == [("showReadiness", "503"), ("showHealth", "503")]
     assert len(spec["components"]["responses"]) < 30
 
 
@@ -188,7 +188,7 @@ def references(spec: Mapping[str, Any], value: object) -> frozenset[str]:
 def is_free(schema: Mapping[str, Any]) -> bool:
     """Return True for an object of any fields, in a list or beside null, too."""
     if schema.get("type") == "array":
-        return is_free(schema["items"])
+        return any(is_free(one) for one in schema.get("prefixItems") or [schema["items"]])
     if several := schema.get("anyOf"):
         return any(is_free(one) for one in several)
     return schema.get("type") == "object" and schema.get("additionalProperties") is True

@@ -18,10 +18,11 @@ interface Lesson {
   sessionId: string; status: string; waitsFor: string | null; topic: string | null; learningObjective: string | null;
   childAge: string | null; childInterest: string | null; learningStyle: string | null;
   facts: Fact[]; confirmedFacts: Fact[]; warnings: string[];
-  /** Newest version of the narration. */
-  version: string | null;
   narration: { total_duration: number; segments: Segment[]; readability: { formula: string; grade: number; within: boolean } | null; warnings: string[] } | null;
 }
+
+/** A lesson with the newest version of its narration. */
+type ShownLesson = Lesson & { version: string | null };
 
 const FORMATS: [format: string, label: string][] = [["md", "Markdown"], ["srt", "SRT"], ["vtt", "WebVTT"], ["json", "JSON"]];
 
@@ -98,7 +99,7 @@ function Listen({ session, segment, label }: { session: string; segment?: string
   );
 }
 
-function SegmentView({ props, lesson, segment, numbers }: { props: PanelProps; lesson: Lesson; segment: Segment; numbers: Map<string, number> }) {
+function SegmentView({ props, lesson, segment, numbers }: { props: PanelProps; lesson: ShownLesson; segment: Segment; numbers: Map<string, number> }) {
   const [edited, edit] = useState(false);
   const spoken = spokenWords(segment.narration);
   return (
@@ -126,12 +127,12 @@ function SegmentView({ props, lesson, segment, numbers }: { props: PanelProps; l
 }
 
 function LessonView(props: PanelProps) {
-  const [lesson, setLesson] = useState<Lesson | null>(null);
+  const [lesson, setLesson] = useState<ShownLesson | null>(null);
   const [error, setError] = useState<ApiError | null>(null);
   useEffect(() => {
     let current = true;
     // The version first: a narration that changes between both reads is a conflict then, and nobody's words are lost.
-    const read = async (): Promise<Lesson> => {
+    const read = async (): Promise<ShownLesson> => {
       const artefact = await api.artefact("lesson", props.id);
       const lesson = await get<Lesson>(path`/api/agent-create/session?sessionId=${props.id}`);
       return { ...lesson, version: artefact.streams.narration?.newest ?? null };

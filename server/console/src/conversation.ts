@@ -55,14 +55,24 @@ function parsed(text: string): Json {
   }
 }
 
+/** The kind of error that the reply to a call tells; empty for a result. */
+function typeOfError(output: Json): string {
+  if (!output || typeof output !== "object" || Array.isArray(output) || typeof output.error !== "string") return "";
+  return typeof output.type === "string" ? output.type : "error";
+}
+
+/** Status of a call that was not carried out, by the kind of error. */
+const NOT_CARRIED_OUT: Record<string, string> = { permission_denied: "skipped" };
+
 function step(call: ToolCall, result: StepResult | undefined, reply: WireMessage | undefined, known: Step | undefined): Step {
   const output = result?.output ?? (reply ? parsed(textOf(reply.content)) : null);
-  const failed = reply?.status === "error";
+  const type = typeOfError(output);
+  const failed = reply?.status === "error" || type !== "";
   return {
     id: call.id,
     tool: call.name,
     name: known?.name ?? words(call.name),
-    status: result?.status ?? (reply ? (failed ? "failed" : "completed") : (known?.status ?? "pending")),
+    status: result?.status ?? (reply ? (failed ? (NOT_CARRIED_OUT[type] ?? "failed") : "completed") : (known?.status ?? "pending")),
     input: call.args,
     output,
     error: errorText(result?.error) || (failed ? errorText(output) : ""),

@@ -126,3 +126,16 @@ test("the versions that a step made are named with their streams", () => {
   assert.deepEqual(versionsOf({ versionId: "v2" }), [["", "v2"]]);
   assert.deepEqual(versionsOf("text"), []);
 });
+
+test("a call that a person rejected, or that failed, is not shown as done after a reload", () => {
+  const call = (id: string) => ({ id: `ai-${id}`, type: "ai", content: "", tool_calls: [{ id, name: "delete_element", args: {} }] });
+  const reply = (id: string, content: object) => ({ id: `t-${id}`, type: "tool", content: JSON.stringify(content), tool_call_id: id, status: "success" });
+  const messages = [
+    human("h1", "delete this"),
+    call("c1"), reply("c1", { error: "A person rejected this: no reason given", type: "permission_denied" }),
+    call("c2"), reply("c2", { error: "The run was cancelled before this call was carried out", type: "execution_error" }),
+    call("c3"), reply("c3", { versionId: "v1" }),
+  ];
+  const steps = itemsOf({ messages, results: [] }, []).flatMap((item) => (item.type === "steps" ? item.steps : []));
+  assert.deepEqual(steps.map((one) => one.status), ["skipped", "failed", "completed"]);
+});

@@ -88,6 +88,7 @@ EQUIVALENT_WORDINGS = [
     ("price", "$20.00", "twenty dollars"),
     ("price", "20%", "twenty percent"),
     ("price", "1,250 dollars", "twelve hundred fifty dollars"),
+    ("offer", "first hour free", "The first hour is free."),
     ("date", "15 March", "until March fifteenth"),
     ("date", "2026-04-21", "until the twenty-first of April"),
     ("date", "15.03.2026", "until 15 March"),

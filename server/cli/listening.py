@@ -39,7 +39,7 @@ def render(
                 _show_stage(show, data)
     if not quiet:
         for notice in rendering["notices"]:
-            say(notice)
+            say(notice, wrap=True)
         if rendering["loudnessLufs"] is not None:
             measured = f"{rendering['loudnessLufs']:.1f} LUFS, {rendering['truePeakDbtp']:.1f} dBTP"
             say(f"{rendering['seconds']:.1f} s, {measured}.")

@@ -43,9 +43,9 @@ def print_error(message: str, remedy: str) -> None:
         target.print(_label_line("remedy", "bold", remedy), soft_wrap=True)
 
 
-def say(message: str) -> None:
-    """Print a line to stderr."""
-    console(stderr=True).print(Text(without_control_chars(message), "dim"), soft_wrap=True)
+def say(message: str, *, wrap: bool = False) -> None:
+    """Print a line to stderr, broken at the terminal's width only with `wrap`."""
+    console(stderr=True).print(Text(without_control_chars(message), "dim"), soft_wrap=not wrap)
 
 
 def print_json(value: Any) -> None:

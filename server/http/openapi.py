@@ -59,7 +59,9 @@ def event_stream(events: Mapping[str, Any], description: str = "Server-sent even
     adapters = [(name, mode, TypeAdapter[Any](data)) for name, data in events.items()]
     schemas, definitions = TypeAdapter.json_schemas(adapters, ref_template=f"{SCHEMAS}{{model}}")
     items = [_event(name, schemas[name, mode]) for name in events]
-    item = {"oneOf": items} | ({"$defs": defs} if (defs := definitions.get("$defs")) else {})
+    # Where a stream may have events of any name, an event may fit two of them.
+    kind = "anyOf" if ANY_EVENT in events else "oneOf"
+    item = {kind: items} | ({"$defs": defs} if (defs := definitions.get("$defs")) else {})
     return {"description": description, "content": {"text/event-stream": {"itemSchema": item}}}
 
 

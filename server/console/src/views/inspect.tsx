@@ -16,6 +16,8 @@ import { GraphPicture } from "./inspect_graph.tsx";
 
 const TABS: [name: string, title: string][] = [["changes", "Changes"], ["state", "State"], ["model", "Model"], ["events", "Events"]];
 const MOST_EVENTS = 500;
+/** Pause between two reads of a thread whose run goes on. */
+const REFRESH_MS = 1_000;
 
 function Copy({ text }: { text: string }) {
   return <button type="button" class="button small" onClick={() => void navigator.clipboard.writeText(text).then(() => notify("Copied"), () => notify("The browser does not let the page copy", { bad: true }))}>Copy as curl</button>;
@@ -101,12 +103,19 @@ export function Inspect({ thread }: { thread: string }) {
   useEffect(() => {
     const read = async () => {
       const known = await api.thread(thread);
-      setRecord(known);
-      setHistory(await api.history(thread));
+      await follow();
       const assistants = await post<{ assistant_id: string }[]>("/assistants/search", { graph_id: known.metadata.graph_id ?? "", limit: 1 });
       if (assistants[0]) setGraph(await get<Graph>(path`/assistants/${assistants[0].assistant_id}/graph`));
     };
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const follow = async () => {
+      const known = await api.thread(thread);
+      setRecord(known);
+      setHistory(await api.history(thread));
+      if (known.status === "busy") timer = setTimeout(() => void follow().catch(() => undefined), REFRESH_MS);
+    };
     read().catch((failure) => setError(asApiError(failure)));
+    return () => clearTimeout(timer);
   }, [thread]);
   if (error) return <div class="page"><Failure error={error} /></div>;
   if (!record || !history) return <div class="page"><Loading label="Reading the history" /></div>;

@@ -33,7 +33,7 @@ NOT_CALLED: Final = frozenset(
         *("searchLessonImages", "uploadLessonSource", "uploadLessonAsset", "uploadRequestedPageFile"),
         "editLessonNarration",
         "rewriteLessonNarration",
-        # Replies of the page and of sound; tests/console, tests/ads, tests/lessons and tests/video validate them.
+        # Replies of the page and of sound; tests/console, ads, lessons and video validate them.
         *("answerQuestion", "listQuestions", "listRecent", "listRunning", "sendMarkdown", "showSession"),
         *("checkAd", "renderAd", "renderNarration", "reorderScenes"),
         # The protocol of the web socket; tests/wire has it.

@@ -143,6 +143,7 @@ test("the keyboard alone starts, answers, looks at versions, and forks", async (
   await reach(tab, /^Reject$/);
   await tab.keyboard.press("Enter");
   await question.waitFor({ state: "detached" });
+  await until(async () => (await offline.send("GET", `/threads/${waiting}`)).status === "idle", "the end of the run");
   await tab.goto(`${offline.url}/inspect/${waiting}`);
   await settle(tab);
   await reach(tab, /^State$/);

@@ -113,7 +113,7 @@ async def test_health_is_degraded_while_memory_is_nearly_full(server: RedisServe
         # Wait for the start to end, so that nothing else uses the memory that is left.
         assert (await client.get("/health")).status_code == 200
         with Redis.from_url(server.url) as redis:
-            redis.config_set("maxmemory", redis.info("memory")["used_memory"] + 40_000)
+            redis.config_set("maxmemory", redis.info("memory")["used_memory"] + 100_000)
             reply = await client.get("/health")
     health = reply.json()
     TypeAdapter(Health).validate_python(health)

@@ -25,8 +25,8 @@ MODES = {
     "messages-tuple": ["messages-tuple"],
     "all": ["values", "updates", "custom", "tasks", "checkpoints", "debug", "messages-tuple"],
 }
-SHORT = ("updates", "values", "all")
-"""Modes of the short form; `--long` has all."""
+SHORT = ("all",)
+"""Modes of the short form, which has the events of all; `--long` has each alone, too."""
 REPEATED = ("metadata", "custom", "messages")
 """Events that belong to an attempt, or to nodes that are executed again."""
 TIMES = {"timestamp", "ts", "created_at"}

@@ -159,7 +159,7 @@ class PageBuilder(LoopWorkflow[PageState]):
     about = "A chat edits a page; every edit is a version that can be undone."
     examples = (
         "make a landing page for Miel, a bakery in Lyon",
-        "build a page for Harbour Bikes: e-bikes by the hour in Porto",
+        'change the headline to "Bread at four"',
     )
     state = PageState
     artefact = PageArtefact("page", (page.STREAM,), (page.UPLOADS,))

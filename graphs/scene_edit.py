@@ -130,7 +130,7 @@ class SceneEdit(WorkflowSpec[VideoState]):
     name = "scene_edit"
     title = "videos"
     about = "One request edits many scenes by a plan that can be changed while it runs and undone by step."
-    examples = ("make a video about a bakery", "make a video about e-bikes")
+    examples = ("make a video about a bakery", "make a video about our bike shop")
     state = VideoState
     artefact = VideoArtefact("video", (ORDER, SCENES))
     turn = VideoTurnRules(plan_rules=RULES)

@@ -41,7 +41,7 @@ OWNED_IDS = (
     "question_id",
 )
 """Path parameters whose ids belong to an owner."""
-PUBLIC_PATHS = ("/ok", "/api/session")
+PUBLIC_PATHS = ("/ok", "/ready", "/api/session")
 CHANGING_PATHS = ("/health", "/api/questions")
 """Paths whose replies have a time in them."""
 ENDLESS_PATHS = ("stream", "stream/events", "{conversation_id}/events", "questions/events", "join")

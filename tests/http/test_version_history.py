@@ -136,7 +136,8 @@ async def test_versions_of_all_streams_of_a_lesson_can_be_listed_and_compared(cl
     first, by_hand, restored = await read_versions(client, f"{narration}/versions")
     assert [one["by"] for one in (first, by_hand, restored)] == ["model", "person", "undo"]
     assert (by_hand["request"], restored["request"]) == ("edited by hand", "restore v1")
-    assert "Look!" in (await read_diff(client, f"{narration}/versions/v1/diff/v2"))["changes"][0]["after"]
+    changes = (await read_diff(client, f"{narration}/versions/v1/diff/v2"))["changes"]
+    assert any("Look!" in str(one["after"]) for one in changes)
     for stream in ("source", "facts"):
         listed = await request_ok(client, "GET", f"/api/artefacts/lesson/{session}/{stream}")
         assert listed["versions"][0]["by"] in {"model", "person"}

@@ -12,15 +12,22 @@ from typing import Any, Final
 from tests.doubles.chat_double import Raw, Reply, Say
 from tests.doubles.pdf_writer import drawn_pdf, line, pdf
 
-_SMALL: Final = 100_000
+_SMALL: Final = 9_600
+"""Characters of a message, just below what is accepted."""
 _MIB: Final = 2**20
-_CHATS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
-    "ad": ("/api/ads/hostile/chat", {}),
-    "page": ("/api/pages/hostile/chat", {}),
-    "lesson": ("/api/chat", {"workflow": "fact_narration"}),
-    "video": ("/api/videos/hostile/chat", {}),
-    "campaigns": ("/api/campaigns/chat", {}),
+_CHATS: Final[Mapping[str, str]] = {
+    "ad": "/api/ads/hostile/chat",
+    "page": "/api/pages/hostile/chat",
+    "lesson": "/api/agent-create",
+    "video": "/api/projects/hostile/executions",
+    "campaigns": "/api/chat",
 }
+AD: Final[Mapping[str, Any]] = {
+    "adId": "hostile",
+    "brief": {"clientDescription": "Miel, a bakery in Lyon", "targetAudience": "families"},
+    "provider": "offline",
+}
+"""Body of `POST /api/ai/generate` that makes the ad."""
 
 
 @dataclass(frozen=True)
@@ -118,17 +125,22 @@ def _call(arguments: str, *, piece: int) -> Say:
 
 
 def _chat_attacks() -> Iterator[Attack]:
-    for kind, (path, more) in _CHATS.items():
+    for kind, path in _CHATS.items():
         for name, text in _TEXTS.items():
-            yield Attack(f"{kind}: {name}", path, _json({"message": text, "provider": "offline", **more}))
+            yield Attack(f"{kind}: {name}", path, _json(_message(kind, text, "offline")))
+
+
+def _message(kind: str, text: str, provider: str) -> dict[str, Any]:
+    if kind == "lesson":
+        return {"messages": [{"role": "user", "content": text}], "provider": provider}
+    return {"message": text, "provider": provider}
 
 
 def _model_attacks() -> Iterator[Attack]:
     for number, (name, answer) in enumerate(_ANSWERS.items()):
         kind = ("page", "campaigns")[number % 2]
-        path, more = _CHATS[kind]
-        content = _json({"message": "Make the headline blue.", "provider": "openai", **more})
-        yield Attack(f"model, {kind}: {name}", path, content, answer=answer)
+        content = _json(_message(kind, "Make the headline blue.", "openai"))
+        yield Attack(f"model, {kind}: {name}", _CHATS[kind], content, answer=answer)
 
 
 def _import_attacks() -> Iterator[Attack]:

@@ -187,7 +187,7 @@ def _file_attacks() -> Iterator[Attack]:
     }
     for number, (name, (media_type, content)) in enumerate(sources.items()):
         suffix = "pdf" if media_type.endswith("pdf") else "txt"
-        path = f"/api/session/sources/files?sessionId=hostile-{number}&fileName=a.{suffix}"
+        path = f"/api/agent-create/session/source/files?sessionId=hostile-{number}&fileName=a.{suffix}"
         yield Attack(f"material: {name}", path, content, media_type=media_type)
     image = "/api/pages/hostile/uploads?fileName=a.png"
     yield Attack("image: 30,000 × 30,000", image, lambda: _png(30_000), media_type="image/png")

@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from callsheet.providers.embeddings import read_embeddings_settings
-from callsheet.providers.local import find_ollama
+from callsheet.providers.local import find_ollama, find_profile
 from callsheet.providers.vendor_settings import VendorSettings, misspelt_settings
 from callsheet.state.errors import Invalid
 
@@ -58,8 +58,13 @@ def with_key(environ: Mapping[str, str]) -> frozenset[str]:
 
 
 def find_local(environ: MutableMapping[str, str]) -> None:
-    """Look for Ollama on this machine if no provider is available; at most 300 ms, once at start."""
+    """Look for Ollama on this machine if no provider is available, and for the size of a local model.
+
+    Each question takes at most 300 ms, once at start.
+    """
     find_ollama(environ, [provider.key for provider in PROVIDERS.values() if provider.key])
+    for prefix in ("COMPATIBLE", "OLLAMA"):
+        find_profile(environ, prefix)
 
 
 def check_settings(environ: Mapping[str, str]) -> None:

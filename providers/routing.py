@@ -6,7 +6,6 @@ by the next in `PROVIDERS` that can answer, also one that the caller named: then
 to set. So is one that failed a moment ago in this process, unless the caller named it.
 """
 
-import re
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from typing import Final, Literal
 from langchain_core.language_models import BaseChatModel
 
 from callsheet.providers import OFFLINE, PROVIDERS, Provider
+from callsheet.providers.local import SMALL, size_in
 from callsheet.state.errors import Invalid, Unavailable
 from callsheet.state.languages import find
 
@@ -155,10 +155,6 @@ def outages() -> Outages:
 ToolProfile = Literal["full", "lean", "adaptive"]
 """Tools that a model is offered; `adaptive` begins with all, and changes to few for a model that fails."""
 _LOCAL: Final = frozenset({"compatible", "ollama"})
-_SMALL: Final = 14.0
-"""Billions of parameters of the largest model that is offered few tools."""
-_SIZE: Final = re.compile(r"(?<![\d.])(\d{1,4}(?:\.\d{1,3})?)\s?([bm])(?![a-z])", re.IGNORECASE)
-"""A model's size in its name: 1.5b, 8B, 270m. A number of experts' parameters comes later."""
 
 
 def tool_profile(spec: str, environ: Mapping[str, str]) -> ToolProfile:
@@ -172,10 +168,10 @@ def tool_profile(spec: str, environ: Mapping[str, str]) -> ToolProfile:
             return "lean"
     if name not in _LOCAL:
         return "full"
-    size = _SIZE.search(model or environ.get(f"{prefix}_MODEL", ""))
+    size = size_in(model or environ.get(f"{prefix}_MODEL", ""))
     if size is None:
         return "adaptive"
-    return "lean" if size[2].casefold() == "m" or float(size[1]) <= _SMALL else "full"
+    return "lean" if size <= SMALL else "full"
 
 
 class FailedRequests:

@@ -28,7 +28,8 @@ def ollama(models: list[dict[str, Any]], show_replies: Mapping[str, Any] | None 
 
     class OllamaHandler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            self.answer({"models": models} if self.path == "/api/tags" else {})
+            cards = {"data": models, "models": models} if self.path in {"/api/tags", "/v1/models"} else {}
+            self.answer(cards)
 
         def do_POST(self) -> None:
             request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -98,6 +99,44 @@ def test_a_server_without_a_model_that_calls_tools_is_not_used(models):
         environ = {"OLLAMA_HOST": host}
         find_local(environ)
     assert "OLLAMA_MODEL" not in environ
+
+
+def card(parameters: float) -> dict[str, Any]:
+    """Return a model's card as llama.cpp's server shows it."""
+    return {"id": "mine", "meta": {"n_params": parameters}}
+
+
+@pytest.mark.parametrize(
+    ("models", "model", "profile"),
+    [
+        ([card(1.78e9)], "mine", "lean"),
+        ([card(30.5e9)], "mine", "full"),
+        ([card(1.78e9)], "other", None),
+        ([card(1.78e9)], "mine-30b", None),
+        ([{"id": "mine", "meta": None}], "mine", None),
+    ],
+)
+def test_a_compatible_servers_card_gives_the_size_that_the_name_lacks(models, model, profile):
+    with ollama(models) as host:
+        environ = {"COMPATIBLE_BASE_URL": f"http://{host}/v1", "COMPATIBLE_MODEL": model}
+        find_local(environ)
+    assert environ.get("COMPATIBLE_PROFILE") == profile
+
+
+@pytest.mark.parametrize(("size", "profile"), [("7.6B", "lean"), ("31.1B", "full"), ("494M", "lean")])
+def test_ollamas_card_gives_the_size_that_the_name_lacks(size, profile):
+    with ollama([], {"mine:latest": {"details": {"parameter_size": size}}}) as host:
+        environ = {"OLLAMA_HOST": host, "OLLAMA_MODEL": "mine:latest"}
+        find_local(environ)
+    assert environ["OLLAMA_PROFILE"] == profile
+
+
+def test_a_profile_that_is_set_is_kept_whatever_the_card_says():
+    with ollama([card(1.78e9)]) as host:
+        given = {"COMPATIBLE_BASE_URL": f"http://{host}/v1", "COMPATIBLE_MODEL": "mine"}
+        environ = {**given, "COMPATIBLE_PROFILE": "full"}
+        find_local(environ)
+    assert environ["COMPATIBLE_PROFILE"] == "full"
 
 
 def test_a_server_that_does_not_answer_delays_the_start_by_the_limit_at_most():

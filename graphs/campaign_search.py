@@ -7,23 +7,29 @@ The model searches with one tool and answers by another; code looks every claim 
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 from langchain_core.messages import AnyMessage, ToolMessage
 from langgraph.graph import END, START, StateGraph
 
+from callsheet import storage
 from callsheet.graphs.loop import after_approval, after_tools
 from callsheet.nodes.approval import approval_node
 from callsheet.nodes.campaigns.planning import CampaignPlanning, answer_messages
+from callsheet.nodes.lean import LeanTool, choice, text
 from callsheet.nodes.planner import planner_node
 from callsheet.nodes.summarizer import summarizer_node
 from callsheet.nodes.tool_executor import tool_executor_node
-from callsheet.nodes.workflow import ArtefactSpec, ModelView, TurnRules, WorkflowSpec
+from callsheet.nodes.workflow import ArtefactSpec, LeanProfile, ModelView, TurnRules, WorkflowSpec
+from callsheet.state.campaigns.campaign import Sentiment
 from callsheet.state.campaigns.workflow import CampaignState, LastResult
 from callsheet.state.context import Context
 from callsheet.state.plan import Plan, StepResult
 from callsheet.state.workflow import DraftMade
+from callsheet.storage.campaigns.index import GroupBy
 from callsheet.tools import REGISTRY
+from callsheet.tools.call import Scope
+from callsheet.tools.campaigns.libraries import library, library_values
 from callsheet.tools.campaigns.search import BASE
 
 MAX_RESULTS: Final = 1_000
@@ -76,6 +82,56 @@ class QuestionTurnRules(TurnRules[CampaignState]):
         return answer_messages(results)
 
 
+class LeanQuestions(LeanProfile):
+    """A search by one value of each kind, and one by meaning."""
+
+    async def tools(self, state: CampaignState, scope: Scope) -> list[LeanTool]:
+        """Return the tools, with the values of the owner's library."""
+        del state
+        values = await library_values(await library(await storage.current(), scope.owner))
+        fields = {
+            "company": text("Name of a company, or any"),
+            **{name: choice([_ANY, *values[name][:_LISTED]]) for name in ("channel", "value_prop")},
+            "sentiment": choice([_ANY, *get_args(Sentiment)]),
+            "month": text("Such as 2026-03, or any"),
+            "words": text("Words that the copy has; empty for none"),
+            "count_by": choice([_NOTHING, *get_args(GroupBy)]),
+        }
+        idea = {"idea": text("The idea, in a few words")}
+        return [
+            LeanTool("search", "Find or count campaigns.", fields, _SEARCH, _searching),
+            LeanTool("search_ideas", "Find campaigns near to an idea.", idea, _SEARCH, _by_meaning),
+        ]
+
+
+_SEARCH: Final = "search"
+_ANY: Final = "any"
+_NOTHING: Final = "nothing"
+_LISTED: Final = 40
+"""Values of a dimension that a small model chooses from."""
+
+
+def _searching(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a search; groups are counted by filters alone."""
+    named = {
+        name: given[name]
+        for name in ("company", "channel", "value_prop", "sentiment")
+        if str(given.get(name, "")).strip().casefold() not in {"", _ANY}
+    }
+    month = str(given.get("month", "")).strip()
+    dated = {} if month.casefold() in {"", _ANY} else {"date_range": month}
+    words = str(given.get("words", "")).strip()
+    groups = given.get("count_by", _NOTHING)
+    if groups != _NOTHING:
+        return {"by": "filter", "group_by": groups, **named, **dated}
+    kind = {"by": "words", "query": words} if words else {"by": "filter"}
+    return {**kind, **named, **dated}
+
+
+def _by_meaning(given: Mapping[str, Any]) -> dict[str, Any]:
+    return {"by": "meaning", "query": given.get("idea")}
+
+
 class CampaignSearch(WorkflowSpec[CampaignState]):
     """Questions about an ad library."""
 
@@ -87,6 +143,7 @@ class CampaignSearch(WorkflowSpec[CampaignState]):
     artefact = ArtefactSpec("question")
     view = QuestionModelView()
     turn = QuestionTurnRules(max_rounds=5, max_results=MAX_RESULTS)
+    lean = LeanQuestions()
 
     def build(self) -> StateGraph[CampaignState, Context]:
         """Return the graph's builder."""

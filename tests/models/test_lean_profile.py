@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from langchain_core.runnables import RunnableConfig
 
-from callsheet.graphs import ad_creation, fact_narration, page_builder, scene_edit
+from callsheet.graphs import ad_creation, campaign_search, fact_narration, page_builder, scene_edit
 from callsheet.nodes.workflow import WorkflowSpec
 from callsheet.state.owners import LOCAL
 from callsheet.state.pages import history
@@ -19,7 +19,7 @@ from tests.lessons.lesson_material import material
 
 CONFIG: RunnableConfig = {"configurable": {"thread_id": "lean"}}
 SMALL = "compatible/qwen2.5-coder-1.5b-instruct"
-WORKFLOWS = [one.WORKFLOW for one in (ad_creation, fact_narration, page_builder, scene_edit)]
+WORKFLOWS = [one.WORKFLOW for one in (ad_creation, fact_narration, page_builder, scene_edit, campaign_search)]
 
 
 class LeanChat:
@@ -221,6 +221,34 @@ async def test_a_small_model_is_offered_what_a_lesson_has_work_for(start: Any) -
     assert chat.offer_of(1)["find_facts"]["material"]["enum"] == ["source-1"]
     facts = (await chat.newest("facts"))["facts"]
     assert facts
+
+
+EVERYTHING = {"company": "any", "channel": "any", "value_prop": "any", "sentiment": "any"}
+
+
+async def test_a_small_model_searches_campaigns_by_one_value_of_each_kind(start: Any) -> None:
+    chat = start(campaign_search.WORKFLOW)
+    named = {**EVERYTHING, "sentiment": "Urgent", "month": "any", "words": "", "count_by": "channel"}
+    state = await chat.send(
+        "Which channel has the most urgent ads?",
+        call("search", **named),
+        call("answer", text="Most urgent ads are on the first channel of the list."),
+    )
+    assert list(chat.offer_of(0)) == ["search", "search_ideas", "answer", "more_options"]
+    assert state["detected_filters"] == {"sentiment": ["Urgent"]}
+    assert state["aggregation"]["groupBy"] == "channel"
+    assert state["messages"][-1].text.startswith("Most urgent ads")
+
+
+async def test_an_untrue_answer_of_a_small_model_is_replaced_by_what_was_found(start: Any) -> None:
+    chat = start(campaign_search.WORKFLOW)
+    wrong = call("answer", text="There are 4,711 of them, all by Globex.")
+    state = await chat.send(
+        "What is like a free airport lounge?", call("search_ideas", idea="lounge"), wrong, wrong
+    )
+    assert state["result"]["source"] == "meaning"
+    assert state["messages"][-1].text.startswith("The nearest in meaning:")
+    assert "4,711" not in state["messages"][-1].text
 
 
 @pytest.mark.parametrize(

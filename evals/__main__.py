@@ -67,7 +67,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--profile", default="", choices=["full", "lean"], help="tools that it is offered")
     parser.add_argument("--only", action="append", choices=[*KITS], help="a workflow; may be repeated")
     parser.add_argument("--group", action="append", help="first part of a case's id; may be repeated")
-    parser.add_argument("--task", action="append", help="id of a case; may be repeated")
+    parser.add_argument("--task", action="append", help="id of a case, or workflow.id; may be repeated")
     parser.add_argument("--limit", type=int, help="at most this many tasks of a workflow")
     parser.add_argument("--repeat", type=int, help="times that each task runs; 5, or 1 offline")
     parser.add_argument("--at-once", type=int, default=4, help="tasks at once")
@@ -86,7 +86,7 @@ def chosen_tasks(options: argparse.Namespace) -> list[Task]:
             task
             for task in kit.tasks()
             if (not options.group or task.group in options.group)
-            and (not options.task or task.id in options.task)
+            and (not options.task or {task.id, task.key} & {*options.task})
         ]
         for kit in kits
     ]

@@ -137,7 +137,8 @@ def show(report: Report, console: Console) -> None:
 def write(report: Report) -> Path:
     """Write the result as JSON, and the table of all results; return the JSON's path."""
     RESULTS.mkdir(exist_ok=True)
-    path = RESULTS / f"{report.model.replace('/', '-').replace(':', '-')}.json"
+    profile = f"-{report.settings['profile']}" if "profile" in report.settings else ""
+    path = RESULTS / f"{report.model.replace('/', '-').replace(':', '-')}{profile}.json"
     path.write_text(json.dumps(report.data(), ensure_ascii=False, indent=1) + "\n", "utf-8")
     every = [json.loads(one.read_text("utf-8")) for one in sorted(RESULTS.glob("*.json"))]
     (RESULTS / "README.md").write_text("\n".join(markdown(every)) + "\n", "utf-8")

@@ -20,7 +20,14 @@ from callsheet import providers
 from callsheet.providers.routing import Route, RoutingRequest, input_budget, outages, route
 from callsheet.state.answers import has_written_call, kept_answer, sum_of_usage, verdict
 from callsheet.state.context import Context
-from callsheet.state.errors import CallsheetError, ContextOverflow, Fenced, StorageDown, Unavailable
+from callsheet.state.errors import (
+    CallsheetError,
+    ContextOverflow,
+    Fenced,
+    StorageDown,
+    Unavailable,
+    UnusableAnswer,
+)
 from callsheet.state.model_input import fit_conversation
 from callsheet.state.tokens import estimate_messages, estimate_tools
 from callsheet.state.workflow import Usage
@@ -79,7 +86,7 @@ async def _with_failover(request: RoutingRequest, ask: Ask) -> tuple[Route, AIMe
         try:
             model = await providers.load_off_loop(chosen.spec)
             return await ask(replace(chosen, input_budget=input_budget(model)), model)
-        except StorageDown:
+        except (StorageDown, UnusableAnswer):
             raise
         except Unavailable as error:
             outages().report(chosen.provider, error)

@@ -28,7 +28,7 @@ from callsheet.providers.thinking import (
 )
 from callsheet.providers.tool_calls import MAKER, MAX_CHARS, call_pieces, decode_arguments, set_calls
 from callsheet.providers.vendor_settings import VendorSettings
-from callsheet.state.errors import Invalid, Unavailable
+from callsheet.state.errors import Invalid, Unavailable, UnusableAnswer
 from callsheet.state.unicode import utf8_safe_value
 
 _NO_KEY = "none"
@@ -135,7 +135,8 @@ class ChatModel(ChatOpenAI):
                 answer = await super().ainvoke(input, config, **kwargs)
             except Unavailable as error:
                 wait_s = error.retry_after_s * 2**attempt * random.uniform(1, 1.25)  # noqa: S311
-                if attempt == self.retries or error.retry_after_s > self.patience_s:
+                vain = isinstance(error, UnusableAnswer)
+                if vain or attempt == self.retries or error.retry_after_s > self.patience_s:
                     raise
                 if error.details.get("stream") == "empty":
                     # A server that cannot stream here may answer in one piece, or at least say what is wrong.
@@ -208,9 +209,11 @@ class ChatModel(ChatOpenAI):
             yield _refusal_chunk(refusal)
 
     def _pieces(self, chunk: ChatGenerationChunk, repair: StreamRepair) -> Iterator[ChatGenerationChunk]:
-        """Yield a repaired chunk, unless nothing is left of it."""
+        """Yield a repaired chunk, unless nothing is left of it; raise for too long an answer."""
         self._tidy(chunk.message)
         piece = repair.repair(chunk)
+        if repair.chars > MAX_CHARS:
+            raise self._errors.too_long(MAX_CHARS)
         if not repair.is_empty(piece):
             yield piece
 
@@ -280,6 +283,8 @@ class ChatModel(ChatOpenAI):
             raise self._errors.unreadable_answer(_vendor_words(response))
         for generation, choice in zip(result.generations, _choices(answer), strict=False):
             message = generation.message
+            if len(generation.text) > MAX_CHARS:
+                raise self._errors.too_long(MAX_CHARS)
             message.additional_kwargs |= extra_fields(choice["message"])
             message.response_metadata[MAKER] = self._maker
             if isinstance(message, AIMessage):

@@ -22,6 +22,7 @@ from callsheet.state.errors import (
     TimedOut,
     ToolsUnsupported,
     Unavailable,
+    UnusableAnswer,
 )
 
 _OVERFLOW = (
@@ -107,6 +108,13 @@ class ErrorTranslator:
         return ContextOverflow(
             f"the conversation is longer than {self.title}'s {self.model!r} can read{detail}",
             remedy="send less at once, start a new conversation, or choose a model with a larger context",
+        )
+
+    def too_long(self, most: int) -> UnusableAnswer:
+        """Return the error for an answer of more than `most` characters."""
+        return UnusableAnswer(
+            f"{self.title}'s answer has more than {most:,} characters, so it was not read to its end",
+            remedy=f"try again, or limit answers with {self.prefix}_MAX_OUTPUT_TOKENS",
         )
 
     def cut_stream(self, detail: str = "") -> Unavailable:

@@ -104,6 +104,8 @@ class StreamRepair:
         """A chunk has arrived."""
         self.finished = False
         """The vendor has said why the answer ended."""
+        self.chars = 0
+        """Characters of text and reasoning so far."""
         self._splitter = ThinkSplitter()
         self._cutter = EchoCutter()
         self._calls = CallCollector()
@@ -118,6 +120,7 @@ class StreamRepair:
         ends = bool((chunk.generation_info or message.response_metadata).get("finish_reason"))
         self.finished = self.finished or ends
         reasoning = message.additional_kwargs.pop(REASONING, "")
+        self.chars += len(reasoning) + len(message.content)
         if reasoning := self._join(REASONING, reasoning, ends=ends):
             message.additional_kwargs[REASONING] = reasoning
         if isinstance(message.content, str):

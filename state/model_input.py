@@ -7,8 +7,8 @@ the state block, what was called and the newest turn stay.
 """
 
 import hashlib
-from collections.abc import Collection, Iterator, Sequence
-from itertools import takewhile
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import accumulate, groupby, takewhile
 from typing import Any, Final
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolCall, ToolMessage
@@ -57,8 +57,9 @@ def _without_oldest_turns(sent: Sequence[AnyMessage], starts: Sequence[int], tok
         one for one in sent[starts[1] - 1 : starts[1]] if isinstance(one, AIMessage) and not calls_of(one)
     ]
     head = [*sent[: starts[0] + 1], *reply]
-    fitting = (start for start in starts[1:-1] if estimate_messages([*head, *sent[start:]]) <= tokens)
-    return [*head, *sent[next(fitting, starts[-1]) :]]
+    room = tokens - estimate_messages(head)
+    behind = [*accumulate(estimate_messages([one]) for one in reversed(sent))][::-1]
+    return [*head, *sent[next((start for start in starts[1:-1] if behind[start] <= room), starts[-1]) :]]
 
 
 def _with_limit(
@@ -70,7 +71,8 @@ def _with_limit(
         return list(sent)
     sizes = [estimate_text(split_block(sent[index].text)[0]) for index in chosen]
     limit = common_limit(sizes, sum(sizes) - over, least)
-    return [_limit_message(one, limit) if index in chosen else one for index, one in enumerate(sent)]
+    limited = set(chosen)
+    return [_limit_message(one, limit) if index in limited else one for index, one in enumerate(sent)]
 
 
 def _limit_message(message: AnyMessage, tokens: int) -> AnyMessage:
@@ -106,8 +108,8 @@ def model_input(
     if view.summary:
         parts += [f"The conversation began with this, word for word:\n{pinned}"] if pinned else []
         parts += [f"Previous conversation summary: {view.summary}"]
-    own = [without_receipt(one) for one in messages]
-    recent = messages_after(own, view.summary_upto if view.summary else "")
+    newest = messages_after(messages, view.summary_upto if view.summary else "")
+    recent = [without_receipt(one) for one in newest]
     visible = without_results(recent, view.cleared_upto, lookups)
     return [SystemMessage("\n\n".join(parts)), *_valid_history(visible)]
 
@@ -120,24 +122,24 @@ def _valid_history(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
         if isinstance(message, ToolMessage):
             continue
         if isinstance(message, AIMessage) and (calls := calls_of(message)):
-            results = list(takewhile(lambda one: isinstance(one, ToolMessage), messages[index + 1 :]))
+            behind = (messages[at] for at in range(index + 1, len(messages)))
+            results = list(takewhile(lambda one: isinstance(one, ToolMessage), behind))
             copied += _with_results(message, calls, results, taken)
         elif isinstance(message, AIMessage):
-            _add_answer(copied, message)
+            copied += [message] if message.text.strip() else []
         elif message.content or not isinstance(message, HumanMessage):
             copied.append(message)
-    return copied
+    return [*_joined(copied)]
 
 
-def _add_answer(copied: list[AnyMessage], message: AIMessage) -> None:
-    """Add an answer in text; some templates refuse two in a row, so that they become one."""
-    before = copied[-1] if copied else None
-    if not message.text.strip():
-        return
-    if isinstance(before, AIMessage) and not before.tool_calls:
-        copied[-1] = before.model_copy(update={"content": f"{before.text}\n\n{message.text}"})
-    else:
-        copied.append(message)
+def _joined(messages: Iterable[AnyMessage]) -> Iterator[AnyMessage]:
+    """Yield the messages with answers in a row as one, since some templates refuse two."""
+    for is_answer, row in groupby(messages, lambda one: isinstance(one, AIMessage) and not one.tool_calls):
+        answers = list(row)
+        if is_answer and len(answers) > 1:
+            yield answers[0].model_copy(update={"content": "\n\n".join(one.text for one in answers)})
+        else:
+            yield from answers
 
 
 def _with_results(

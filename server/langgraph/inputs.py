@@ -18,6 +18,9 @@ from callsheet.state.errors import Invalid
 _REDUCERS: Final = (add_messages, cast("Any", add_messages)().func)
 """LangGraph's reducer of messages, without and with options."""
 
+MAX_MESSAGES: Final = 10_000
+"""Messages that one request adds to a thread; each costs the server some 30 µs."""
+
 
 def check_input(graph: Pregel[Any, Any], given: Any, before: Mapping[str, Any] | None = None) -> None:
     """Raise `Invalid` for input that no state of the graph can take; `before` is that of `check_update`."""
@@ -51,6 +54,11 @@ def check_update(graph: Pregel[Any, Any], update: Any, before: Mapping[str, Any]
     for name, value in _pairs(update):
         if name not in channels:
             continue
+        if isinstance(value, list) and len(value) > MAX_MESSAGES:
+            raise Invalid(
+                f"{name!r} has {len(value):,} messages, and a request may have {MAX_MESSAGES:,}",
+                remedy="send the new messages alone: a thread keeps its earlier ones",
+            )
         held = _named_messages(value) if before is None else before.get(name) or []
         try:
             channels[name].from_checkpoint(held).update([value])

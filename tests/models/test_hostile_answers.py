@@ -8,10 +8,13 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+import httpx
 import pytest
+from langchain_core.messages import AIMessage, HumanMessage
 from langgraph_sdk import get_client
 
 from callsheet import providers
+from callsheet.state.model_input import fit_conversation, model_input
 from tests.doubles.chat_double import ChatDouble, Raw, Say
 from tests.doubles.wire_served import running_server_on_own_redis
 
@@ -120,6 +123,39 @@ async def test_a_call_with_a_megabyte_of_arguments_is_refused_in_seconds(
     for piece in (2_000_000, 250_000, 4_000):
         answer = Say(calls=[("m", "create_music_draft", megabyte)], piece=piece)
         assert await turn_cpu_s(url, monkeypatch, answer, "messages-tuple") < 5
+
+
+async def test_an_answer_without_end_is_not_read_to_its_end_and_not_requested_again(
+    url: str, model: ChatDouble
+) -> None:
+    """More than 256,000 characters hold memory and time of everybody (X7)."""
+    model.script(Say("word " * 60_000, piece=2_000))
+    async with get_client(url=url) as client:
+        reply: Any = await client.runs.wait(
+            None, "ad_creation", input=USER_INPUT, context={"provider": "openai"}, raise_error=False
+        )
+    assert "more than 256,000 characters" in reply["__error__"]["message"]
+    assert len(model.requests) == 1
+
+
+async def test_more_than_ten_thousand_messages_in_a_request_are_refused(url: str) -> None:
+    many = {"messages": [{"role": "user", "content": "a"}] * 10_001}
+    async with get_client(url=url) as client:
+        with pytest.raises(httpx.HTTPStatusError) as error:
+            await client.runs.wait(None, "page_builder", input=many)
+    assert error.value.response.status_code == 422
+    assert "10,001 messages, and a request may have 10,000" in str(error.value.__notes__)
+
+
+def test_a_long_conversation_is_prepared_in_time_in_proportion_to_its_length() -> None:
+    def spent_s(pairs: int) -> float:
+        began = time.process_time()
+        said = [HumanMessage("Make it calm"), AIMessage("It is calm."), AIMessage("Really.")] * pairs
+        fit_conversation(model_input("You edit.", said), 2_000)
+        return time.process_time() - began
+
+    spent_s(100)
+    assert spent_s(8_000) < GROWTH * max(spent_s(2_000), 0.05)
 
 
 async def longest_step_s(size: int) -> float:

@@ -6,7 +6,9 @@ The model reads the page with its tools, then edits it. A person approves deleti
 unchanged, whoever asks.
 """
 
-from collections.abc import Mapping
+import json
+from collections.abc import Collection, Mapping
+from functools import partial
 from typing import Any, Final
 
 from callsheet import storage
@@ -16,7 +18,7 @@ from callsheet.nodes.workflow import ArtefactSpec, LeanProfile, ModelView, TurnR
 from callsheet.state.differences import Difference
 from callsheet.state.pages import history, page
 from callsheet.state.pages.elements import KINDS
-from callsheet.state.pages.page import PageState, outline
+from callsheet.state.pages.page import Element, PageState, outline
 from callsheet.state.plan import Step
 from callsheet.state.state_block import StateLine, fit
 from callsheet.state.versions import Version, created_by_model
@@ -109,27 +111,50 @@ _NEW_KINDS: Final = ("heading", "text", "button", "link")
 
 
 class LeanPage(LeanProfile):
-    """One change of an element, or one new element."""
+    """One change of an element, or one new element behind another."""
 
     async def tools(self, state: PageState, scope: Scope) -> list[LeanTool]:
         """Return the tools, with the ids of the page's elements."""
         del state
-        artefact = Artefact(await storage.current(), scope.kind, scope.artefact, scope.owner)
-        elements = [
-            one
-            for one, _ in page.walk(history.page_of((await artefact.stream_head(page.STREAM)).newest).root)
-        ]
-        holders = [one.id for one in elements if KINDS[one.type].holds]
+        elements, _ = await _elements(scope)
+        ids = choice([one.id for one in elements])
+        holders = {one.id for one in elements if KINDS[one.type].holds}
         change = {
-            "element": choice([one.id for one in elements]),
+            "element": ids,
             "what": choice(_CHANGES),
             "value": text("The new text, colour, size or address"),
         }
-        new = {"inside": choice(holders), "kind": choice(_NEW_KINDS), "text": text("Its words")}
+        behind = "The element under which it comes, or the section whose last it is"
+        new = {
+            "kind": choice(_NEW_KINDS),
+            "text": text("Its words"),
+            "behind": {**ids, "description": behind},
+        }
         return [
             LeanTool("change", "Change one thing about one element.", change, "modify_element", _change),
-            LeanTool("add", "Add one element at the end of another.", new, "create_element", _addition),
+            LeanTool("add", "Add one element.", new, "create_element", partial(_addition, holders)),
         ]
+
+    async def state_block(self, state: PageState, scope: Scope) -> str:
+        """Return a line for each element: its id, its type, its text."""
+        del state
+        elements, locked = await _elements(scope)
+        marks = {scope.selected: " (selected by the person)"}
+        return fit(
+            StateLine(
+                f"{one.id}: {one.type} ",
+                json.dumps(one.content, ensure_ascii=False) if one.content else "",
+                marks.get(one.id, "") + (" (locked)" if one.id in locked else ""),
+            )
+            for one in elements
+        )
+
+
+async def _elements(scope: Scope) -> tuple[list[Element], Collection[str]]:
+    """Return the elements of the page as it is now, and the ids of the locked ones."""
+    artefact = Artefact(await storage.current(), scope.kind, scope.artefact, scope.owner)
+    head = await artefact.stream_head(page.STREAM)
+    return [one for one, _ in page.walk(history.page_of(head.newest).root)], head.locked
 
 
 def _change(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -142,11 +167,12 @@ def _change(given: Mapping[str, Any]) -> dict[str, Any]:
     return {"elementId": given.get("element"), "modifications": changes}
 
 
-def _addition(given: Mapping[str, Any]) -> dict[str, Any]:
-    kind = given.get("kind")
+def _addition(holders: Collection[str], given: Mapping[str, Any]) -> dict[str, Any]:
+    behind = given.get("behind")
     return {
-        "parentId": given.get("inside"),
-        "elementType": kind,
+        "parentId": behind,
+        "position": "inside" if behind in holders else "after",
+        "elementType": given.get("kind"),
         "properties": {"content": given.get("text")},
     }
 

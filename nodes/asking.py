@@ -17,6 +17,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
 
 from callsheet import providers
+from callsheet.nodes.flat_calls import ask_flat, remember_tools_alone
 from callsheet.providers.routing import Route, RoutingRequest, input_budget, outages, route
 from callsheet.state.answers import has_written_call, kept_answer, sum_of_usage, verdict
 from callsheet.state.context import Context
@@ -24,6 +25,7 @@ from callsheet.state.errors import (
     CallsheetError,
     ContextOverflow,
     Fenced,
+    RequestRejected,
     StorageDown,
     Unavailable,
     UnusableAnswer,
@@ -55,14 +57,33 @@ async def ask_model(
     tools: Sequence[dict[str, Any]],
     choice: Any,
     is_hidden: bool = False,
+    is_flat: bool = False,
 ) -> tuple[Route, AIMessage]:
     """Return the model's answer with the route to it; a hidden one is not streamed to readers.
+
+    Flat tools are called by one JSON object where the model's server keeps answers to a schema.
 
     Where a provider fails and the caller named none, the next one with a key answers instead. Raises the
     first provider's error once nobody can: the offline model never stands in for a vendor whose key is set.
     """
     config: RunnableConfig = {"tags": ["nostream"]} if is_hidden else {}
-    ask = partial(_answer, sent=sent, tools=tools, choice=choice, config=config)
+    usual = partial(_answer, sent=sent, tools=tools, choice=choice, config=config)
+
+    async def ask(chosen: Route, model: BaseChatModel) -> tuple[Route, AIMessage]:
+        if not is_flat:
+            return await usual(chosen, model)
+        shown = fit_conversation(sent, chosen.input_budget - estimate_tools(tools))
+        try:
+            flat = await ask_flat(model, shown, tools)
+        except RequestRejected:
+            refuses, flat = True, None
+        else:
+            refuses = False
+        answered = (chosen, flat) if flat else await usual(chosen, model)
+        if refuses:
+            remember_tools_alone(model)
+        return answered
+
     return await _with_failover(request, ask)
 
 

@@ -2,7 +2,8 @@
 
 A lean tool stands for a call of one of the workflow's own tools, which is what the plan and the conversation
 have. A server with a grammar keeps the arguments to the schema, because each round must call one tool:
-`answer` ends the turn, and `more_options` asks again with all tools.
+`answer` ends the turn, and `more_options` asks again with all tools. Where the server keeps answers to a
+JSON Schema, the call is one JSON object (`flat_calls`).
 """
 
 import json
@@ -81,6 +82,8 @@ class Offer:
     definitions: Sequence[dict[str, Any]]
     lean: Mapping[str, LeanTool]
     """Lean tools by name; empty in the full profile."""
+    state_block: str = ""
+    """The artefact as it is now for a small model; empty for the usual block."""
     can_force: bool = True
     """False if the model's server refuses to make it call a tool."""
 
@@ -138,9 +141,11 @@ async def offer_for(
     if workflow.lean is None or not _is_lean(request, history):
         return full_offer(workflow)
     own = await workflow.lean.tools(state, scope)
-    tools = {one.name: one for one in (*own[: MAX_TOOLS - len(_ENDS)], *_ENDS)}
+    offered: list[LeanTool] = [*own[: MAX_TOOLS - len(_ENDS)], *_ENDS]
+    tools = {one.name: one for one in offered}
     can_force = _server_of(request) not in _unforcing()
-    return Offer(workflow.lean_prompt, [one.definition for one in tools.values()], tools, can_force)
+    block = await workflow.lean.state_block(state, scope)
+    return Offer(workflow.lean_prompt, [one.definition for one in tools.values()], tools, block, can_force)
 
 
 @cache

@@ -77,9 +77,12 @@ class Planning:
         *,
         tools: Sequence[dict[str, Any]],
         choice: Any,
+        is_flat: bool = False,
     ) -> tuple[Route, AIMessage]:
         """Return the model's answer with the route to it; checked words are not streamed."""
-        return await ask_model(routing, sent, tools=tools, choice=choice, is_hidden=self.is_checked)
+        return await ask_model(
+            routing, sent, tools=tools, choice=choice, is_hidden=self.is_checked, is_flat=is_flat
+        )
 
     async def without_model(self, state: Any, runtime: Runtime[Context]) -> dict[str, Any] | None:
         """Return the planner's update where a person has decided or code can; None asks the model."""
@@ -270,9 +273,13 @@ class _ModelRequest:
         return _Answered(replace(again, usage=add_usage(gated.usage, again.usage)), estimate)
 
     async def _ask(self, offer: Offer, routing: RoutingRequest) -> _Answered:
-        sent = await self._sent(offer.prompt)
+        sent = await self._sent(offer)
         ask = partial(
-            self.planning.ask, routing, tools=offer.definitions, choice=offer.tool_choice(self.choice)
+            self.planning.ask,
+            routing,
+            tools=offer.definitions,
+            choice=offer.tool_choice(self.choice),
+            is_flat=bool(offer.lean) and self.choice == "auto",
         )
         missing = partial(_missing_of, offer, self.end(sent)) if self.end else None
         estimate = estimate_messages(sent) + estimate_tools(offer.definitions)
@@ -287,16 +294,17 @@ class _ModelRequest:
             remember_unforcing(routing)
             return _Answered(gated, estimate)
 
-    async def _sent(self, prompt: str) -> list[AnyMessage]:
+    async def _sent(self, offer: Offer) -> list[AnyMessage]:
         """Return the model's input."""
         sent = model_input(
-            prompt,
+            offer.prompt,
             self.shown,
             view_of(self.state),
             pinned=pinned_text(self.workflow, self.state, self.shown),
             lookups=lookups_of(self.workflow),
         )
-        return with_state_block(sent, await self.planning.state_block(self.workflow, self.state, self.scope))
+        block = offer.state_block or await self.planning.state_block(self.workflow, self.state, self.scope)
+        return with_state_block(sent, block)
 
 
 def _missing_of(offer: Offer, end: TurnEnd, route: Route, answer: AIMessage) -> Lack:

@@ -226,6 +226,11 @@ class LeanProfile(Protocol):
         """Return two flat tools at most, with ids of the artefact as it is now."""
         ...
 
+    async def state_block(self, state: Any, scope: Scope) -> str:
+        """Return the artefact as it is now in lines that a small model reads; empty for the usual block."""
+        del state, scope
+        return ""
+
 
 class WorkflowSpec(ABC, Generic[S]):
     """A workflow. A subclass names its parts and builds its graph.

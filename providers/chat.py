@@ -11,10 +11,12 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import openai
+from langchain_core.language_models import LanguageModelInput
 from langchain_core.language_models.chat_models import agenerate_from_stream, generate_from_stream
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, SystemMessage
 from langchain_core.messages.utils import convert_to_messages, count_tokens_approximately
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from langchain_core.runnables import Runnable
 from langchain_openai import ChatOpenAI
 from pydantic import SecretStr
 
@@ -150,6 +152,14 @@ class ChatModel(ChatOpenAI):
     def structured_rungs(self) -> tuple[str, ...]:
         """Requests for a form, simplest last."""
         return (*(["json_schema"] if self.has_grammar else []), "forced_tool", "offered_tool", "prose")
+
+    def with_schema(self, wanted: Mapping[str, Any]) -> Runnable[LanguageModelInput, AIMessage]:
+        """Return the model with a JSON Schema, in OpenAI's form with its name, that the server keeps to."""
+        form = {"type": "json_schema", "json_schema": dict(wanted)}
+        if self.use_responses_api:
+            return self.bind(response_format=form)
+        # As a field of its own the client would raise for an answer that was cut off.
+        return self.bind(extra_body={**(self.extra_body or {}), "response_format": form})
 
     @property
     def lc_secrets(self) -> dict[str, str]:

@@ -48,8 +48,12 @@ class LeanChat:
         return version.data if version else None
 
     def offer_of(self, at: int = -1) -> dict[str, dict[str, Any]]:
-        """Properties of the tools of a request, by name."""
-        functions = [one["function"] for one in self.double.requests[at].body["tools"]]
+        """Properties of the tools of a request, by name, from its tools or its schema."""
+        body = self.double.requests[at].body
+        if "response_format" in body:
+            calls = [one["properties"] for one in body["response_format"]["json_schema"]["schema"]["anyOf"]]
+            return {one["tool"]["const"]: {k: v for k, v in one.items() if k != "tool"} for one in calls}
+        functions = [one["function"] for one in body["tools"]]
         return {one["name"]: one["parameters"]["properties"] for one in functions}
 
 
@@ -66,7 +70,20 @@ def start(opened: Storage, model: ChatDouble, monkeypatch: pytest.MonkeyPatch) -
 
 
 def call(name: str, **args: Any) -> Say:
+    """A call as a server with a grammar sends it: one JSON object."""
+    return Say(json.dumps({"tool": name, **args}))
+
+
+def tool_call(name: str, **args: Any) -> Say:
+    """A call as a server without a grammar sends it."""
     return Say(calls=[("c1", name, json.dumps(args))])
+
+
+@pytest.fixture
+def without_grammar(monkeypatch: pytest.MonkeyPatch) -> str:
+    """A model whose server keeps answers to no schema, with the lean profile."""
+    monkeypatch.setenv("OPENAI_PROFILE", "lean")
+    return "openai"
 
 
 @pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda one: one.name)
@@ -74,8 +91,43 @@ def test_a_lean_prompt_has_at_most_250_tokens(workflow: WorkflowSpec[Any]) -> No
     assert 50 < estimate_text(workflow.lean_prompt) <= 250
 
 
-async def test_a_small_model_edits_a_page_with_one_flat_call_a_round(start: Any) -> None:
+async def test_a_small_model_edits_a_page_with_one_json_object_a_round(start: Any) -> None:
     chat = start(page_builder.WORKFLOW)
+    state = await chat.send(
+        "The headline is Fresh bread, in red",
+        call("change", element="heading-1", what="text", value="Fresh bread"),
+        call("change", element="heading-1", what="color", value="red"),
+        call("change", element="button-1", what="link", value="#form-1"),
+        call("add", kind="text", text="Every day from six.", behind="section-1"),
+        call("add", kind="text", text="Closed on Mondays.", behind="heading-1"),
+        call("answer", text="The headline is red now."),
+    )
+    assert state["messages"][-1].text == "The headline is red now."
+    shown = history.page_of((await chat.artefact.stream_head("page")).newest)
+    assert (shown.get("heading-1").content, shown.get("heading-1").style["color"]) == ("Fresh bread", "red")
+    assert shown.get("button-1").attributes["href"] == "#form-1"
+    texts = [one.content for one in shown.get("section-1").children]
+    assert texts[-1] == "Every day from six."
+    assert texts[texts.index("Fresh bread") + 1] == "Closed on Mondays."
+    first = chat.double.requests[0]
+    assert (first.body["temperature"], "tools" in first.body) == (0, False)
+    assert list(chat.offer_of(0)) == ["change", "add", "answer", "more_options"]
+    assert "heading-1" in chat.offer_of(0)["change"]["element"]["enum"]
+    assert first.messages[0]["content"].startswith(page_builder.WORKFLOW.lean_prompt)
+    assert first.messages[1]["content"].startswith("<state>\n")
+    assert first.messages[1]["content"].endswith("</state>\n\nThe headline is Fresh bread, in red")
+    for form in first.body["response_format"]["json_schema"]["schema"]["anyOf"]:
+        assert form["required"] == list(form["properties"])
+    called = [one["name"] for message in state["messages"] for one in getattr(message, "tool_calls", ())]
+    assert called == ["modify_element"] * 3 + ["create_element"] * 2, (
+        "the conversation has the workflow's tools"
+    )
+    roles = [one["role"] for one in chat.double.requests[-1].messages]
+    assert roles == ["system", *["user", "assistant"] * 5, "user"], "results are texts of the user"
+
+
+async def test_without_a_grammar_a_small_model_calls_flat_tools(start: Any, without_grammar: str) -> None:
+    chat = start(page_builder.WORKFLOW, without_grammar)
     two = [
         ("c1", "change", json.dumps({"element": "heading-1", "what": "text", "value": "Fresh bread"})),
         ("c2", "change", json.dumps({"element": "heading-1", "what": "color", "value": "red"})),
@@ -83,31 +135,40 @@ async def test_a_small_model_edits_a_page_with_one_flat_call_a_round(start: Any)
     state = await chat.send(
         "The headline is Fresh bread, in red",
         Say(calls=two),
-        call("change", element="heading-1", what="color", value="red"),
-        call("change", element="button-1", what="link", value="#form-1"),
-        call("add", inside="section-1", kind="text", text="Every day from six."),
-        call("answer", text="The headline is red now."),
+        tool_call("change", element="heading-1", what="color", value="red"),
+        tool_call("answer", text="The headline is red now."),
     )
     assert state["messages"][-1].text == "The headline is red now."
     shown = history.page_of((await chat.artefact.stream_head("page")).newest)
     assert (shown.get("heading-1").content, shown.get("heading-1").style["color"]) == ("Fresh bread", "red")
-    assert shown.get("button-1").attributes["href"] == "#form-1"
-    assert shown.get("section-1").children[-1].content == "Every day from six."
-    first = chat.double.requests[0]
-    assert first.body["tool_choice"] == "required"
+    assert chat.double.requests[0].body["tool_choice"] == "required"
     assert list(chat.offer_of(0)) == ["change", "add", "answer", "more_options"]
-    assert "heading-1" in chat.offer_of(0)["change"]["element"]["enum"]
-    assert first.messages[0]["content"] == page_builder.WORKFLOW.lean_prompt
-    for tool in first.body["tools"]:
-        parameters = tool["function"]["parameters"]
-        assert parameters["required"] == list(parameters["properties"])
-    called = [one["name"] for message in state["messages"] for one in getattr(message, "tool_calls", ())]
-    assert called == ["modify_element"] * 3 + ["create_element"], "the conversation has the workflow's tools"
+
+
+@pytest.mark.parametrize("answer", [Fail(400, "response_format is not supported"), Say("Sure, done!")])
+async def test_a_server_that_ignores_or_refuses_the_schema_is_offered_tools_from_then_on(
+    start: Any, answer: Say | Fail
+) -> None:
+    chat = start(page_builder.WORKFLOW, f"compatible/other-{type(answer).__name__.lower()}-1.5b")
+    await chat.send("Who are you?", answer, tool_call("answer", text="A page builder."))
+    await chat.send("Who made you?", tool_call("answer", text="People."))
+    formats = ["response_format" in one.body for one in chat.double.requests]
+    assert formats == [True, False, False]
+
+
+async def test_an_answer_that_is_cut_off_in_the_object_is_requested_again(start: Any) -> None:
+    chat = start(page_builder.WORKFLOW)
+    cut = Say('{"tool": "change", "element": "heading', finish="length")
+    change = call("change", element="heading-1", what="color", value="red")
+    state = await chat.send("Make it red", cut, change, call("answer", text="It is red."))
+    assert state["messages"][-1].text == "It is red."
+    assert "cut off at the length limit" in chat.double.requests[1].messages[-1]["content"]
+    assert [one["status"] for one in state["results"]] == ["completed"]
 
 
 async def test_more_options_offers_all_tools_in_the_same_round(start: Any) -> None:
     chat = start(page_builder.WORKFLOW)
-    theme = call("apply_theme", theme="dark", tokens={})
+    theme = tool_call("apply_theme", theme="dark", tokens={})
     state = await chat.send("Make it dark", call("more_options"), theme, call("answer", text="It is dark."))
     assert state["messages"][-1].text == "It is dark."
     assert chat.offer_of(1).keys() == page_builder.WORKFLOW.tools.keys()
@@ -116,8 +177,8 @@ async def test_more_options_offers_all_tools_in_the_same_round(start: Any) -> No
     assert state["usage"]["calls"] == 3
 
 
-async def test_broken_arguments_of_a_lean_call_go_back_to_the_model(start: Any) -> None:
-    chat = start(page_builder.WORKFLOW)
+async def test_broken_arguments_of_a_lean_call_go_back_to_the_model(start: Any, without_grammar: str) -> None:
+    chat = start(page_builder.WORKFLOW, without_grammar)
     state = await chat.send(
         "Change it",
         Say(calls=[("c1", "change", '{"element": "heading-1')]),
@@ -130,8 +191,10 @@ async def test_broken_arguments_of_a_lean_call_go_back_to_the_model(start: Any) 
     assert state["messages"][-1].text.startswith("I could not do that.\n\nNothing was changed: ")
 
 
-async def test_a_server_that_cannot_force_a_call_gets_another_request(start: Any) -> None:
-    chat = start(page_builder.WORKFLOW)
+async def test_a_server_that_cannot_force_a_call_gets_another_request(
+    start: Any, without_grammar: str
+) -> None:
+    chat = start(page_builder.WORKFLOW, without_grammar)
     state = await chat.send(
         "Who are you?", Fail(400, "tool_choice required is not supported"), Say("Hello! What shall I change?")
     )
@@ -144,7 +207,7 @@ async def test_a_server_that_cannot_force_a_call_gets_another_request(start: Any
 async def test_a_named_tool_is_offered_to_a_small_model_too(start: Any) -> None:
     chat = start(page_builder.WORKFLOW)
     choice = {"type": "function", "function": {"name": "apply_theme"}}
-    theme = call("apply_theme", theme="dark", tokens={})
+    theme = tool_call("apply_theme", theme="dark", tokens={})
     await chat.send("Make it dark", theme, call("answer", text="It is dark."), tool_choice=choice)
     assert "apply_theme" in chat.offer_of(0)
     assert chat.double.requests[0].body["tool_choice"] == choice
@@ -159,14 +222,15 @@ async def test_a_small_model_is_sent_its_own_words_with_the_second_request(start
 async def test_a_small_model_writes_an_ad_and_rewrites_one_track_of_it(start: Any) -> None:
     """A64: the other tracks stay."""
     chat = start(ad_creation.WORKFLOW)
-    await chat.send("Rye for 2 euros at Miel", call("write_script", voice="x", text="y"), Say("Which voice?"))
+    wrong = call("write_script", voice="x", text="y")
+    await chat.send("Rye for 2 euros at Miel", wrong, call("answer", text="Which voice?"))
     voices = chat.offer_of(0)["write_script"]["voice"]["enum"]
     assert len(voices) == 6
     tracks = [{"voiceId": voices[0], "text": "Rye for 2 euros."}, {"voiceId": voices[1], "text": "At Miel."}]
     await chat.send(
         "Two voices, please",
         call("more_options"),
-        call("create_voice_draft", tracks=tracks),
+        tool_call("create_voice_draft", tracks=tracks),
         call("write_music", prompt="calm piano"),
         call("answer", text="Done."),
     )
@@ -187,7 +251,7 @@ async def test_a_small_model_edits_and_adds_scenes(start: Any) -> None:
         "Make an opening",
         call("add_scene", prompt="An opening that says Hello"),
         Say(json.dumps(scene)),
-        Say("Done."),
+        call("answer", text="Done."),
     )
     assert list(chat.offer_of(0)) == ["add_scene", "answer", "more_options"]
     assert [one["status"] for one in state["results"]] == ["completed"]
@@ -264,7 +328,7 @@ async def test_an_untrue_answer_of_a_small_model_is_replaced_by_what_was_found(s
 )
 async def test_the_size_in_the_name_of_a_local_model_decides(start: Any, spec: str, profile: str) -> None:
     chat = start(page_builder.WORKFLOW, spec)
-    await chat.send("Who are you?", Say("Hello."))
+    await chat.send("Who are you?", call("answer", text="Hello."))
     assert ("change" in chat.offer_of()) == (profile == "lean")
 
 
@@ -274,7 +338,7 @@ async def test_a_setting_decides_on_the_profile(
 ) -> None:
     monkeypatch.setenv("OPENAI_PROFILE" if spec == "openai" else "COMPATIBLE_PROFILE", setting)
     chat = start(page_builder.WORKFLOW, spec)
-    await chat.send("Who are you?", Say("Hello."))
+    await chat.send("Who are you?", call("answer", text="Hello."))
     assert ("change" in chat.offer_of()) == (setting == "lean")
 
 
@@ -282,7 +346,10 @@ async def test_a_local_model_whose_first_two_turns_fail_is_offered_few_tools(sta
     chat = start(page_builder.WORKFLOW, "ollama/mystery")
     for _ in range(2):
         await chat.send(
-            "Red headline", call("modify_element", elementId="heading-1"), Say("I cannot."), Say("I cannot.")
+            "Red headline",
+            tool_call("modify_element", elementId="heading-1"),
+            Say("I cannot."),
+            Say("I cannot."),
         )
         assert "change" not in chat.offer_of()
     await chat.send("Which headline is red?", call("answer", text="None."))

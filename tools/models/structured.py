@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar, cast
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
@@ -28,6 +28,9 @@ from callsheet.tools.guard.arguments import read_arguments, repair_off_loop
 from callsheet.tools.guard.tool_environment import current_tool_environment
 from callsheet.tools.models.calls import call_model
 from callsheet.tools.registry import grammar_schema, model_schema
+
+if TYPE_CHECKING:
+    from callsheet.providers.chat import ChatModel
 
 Form = TypeVar("Form", bound=BaseModel)
 Rung = Literal["json_schema", "forced_tool", "offered_tool", "prose"]
@@ -174,7 +177,7 @@ class _Ladder(Generic[Form]):
         match self.rungs[0]:
             case "json_schema":
                 wanted = {"name": name, "description": about, "schema": grammar_schema(self.form)}
-                return self.model.bind(response_format={"type": "json_schema", "json_schema": wanted})
+                return cast("ChatModel", self.model).with_schema(wanted)
             case "prose":
                 return self.model
             case rung:

@@ -1,0 +1,139 @@
+"""Calls of flat tools as one JSON object, for servers that keep an answer to a JSON Schema.
+
+The tool templates of small models are often broken: a call comes without its tags, or never ends. A grammar
+leaves such a model no other answer than a whole call.
+"""
+
+import json
+import uuid
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import (
+    AIMessage,
+    AnyMessage,
+    HumanMessage,
+    InvalidToolCall,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+)
+
+from callsheet.providers.routing import failed_requests
+from callsheet.state.conversation import calls_of
+from callsheet.state.state_block import STATE_END, STATE_START, split_block
+from callsheet.tools.models.calls import call_model
+
+if TYPE_CHECKING:
+    from callsheet.providers.chat import ChatModel
+
+_KIND: Final = "flat_calls"
+"""Name of this kind of request among those that a server has failed at."""
+_TOOL: Final = "tool"
+_MAX_TOKENS: Final = 2_000
+"""Tokens of a call where no limit is set; a small model may repeat itself without end."""
+_SHOWN: Final = 12
+"""Options of an argument that the prompt lists; the state has the others."""
+_CUT: Final = frozenset({"length", "max_tokens"})
+
+
+async def ask_flat(
+    model: BaseChatModel, sent: Sequence[AnyMessage], tools: Sequence[Mapping[str, Any]]
+) -> AIMessage | None:
+    """Return the answer, one call of a tool; None where the model's server keeps answers to no schema.
+
+    Each of `tools` is in OpenAI's function format, and all of its arguments are required. Raises
+    `RequestRejected` where the server refuses a schema.
+    """
+    if not getattr(model, "has_grammar", False) or _KIND in failed_requests().of(model):
+        return None
+    server = cast("ChatModel", model)
+    schema = {"name": "call", "schema": {"anyOf": [_schema(one["function"]) for one in tools]}}
+    limits: dict[str, Any] = {}
+    if server.max_tokens is None:
+        limits["max_tokens"] = _MAX_TOKENS
+    if server.temperature is None:
+        limits["temperature"] = 0
+    bound = server.with_schema(schema).bind(**limits)
+    messages = as_text(sent, tools)
+    answer = await call_model(model, messages, partial(bound.ainvoke, messages, {"tags": ["nostream"]}))
+    if answer.response_metadata.get("finish_reason") in _CUT:
+        cut = InvalidToolCall(name="", args=answer.text, id=_new_id(), error="", type="invalid_tool_call")
+        return answer.model_copy(update={"content": "", "invalid_tool_calls": [cut]})
+    call = _call_of(answer.text, {one["function"]["name"] for one in tools})
+    if call is None:
+        remember_tools_alone(model)
+        return None
+    return answer.model_copy(update={"content": "", "tool_calls": [call]})
+
+
+def remember_tools_alone(model: BaseChatModel) -> None:
+    """Remember that this model's server ignores or refuses a schema."""
+    failed_requests().report(model, _KIND)
+
+
+def as_text(sent: Sequence[AnyMessage], tools: Sequence[Mapping[str, Any]]) -> list[AnyMessage]:
+    """Return a conversation in texts alone: tools in the system prompt, calls as JSON, results as words.
+
+    The state block comes before the newest message: a small model does what it read last.
+    """
+    system, *rest = sent
+    listed = "\n".join(_description(one["function"]) for one in tools)
+    rule = f'Answer with one JSON object: the name of a tool in "{_TOOL}", and its arguments.\n{listed}'
+    messages: list[AnyMessage] = [SystemMessage(f"{system.text}\n\n{rule}")]
+    *earlier, newest = rest
+    newest_text, block = split_block(newest.text)
+    for message in (*earlier, newest.model_copy(update={"content": newest_text})):
+        if isinstance(message, ToolMessage):
+            text = f"Result: {message.text}"
+            before = messages[-1]
+            if isinstance(before, HumanMessage) and before.text.startswith("Result: "):
+                text = f"{messages.pop().text}\n{text}"
+            messages.append(HumanMessage(text))
+        elif isinstance(message, AIMessage) and calls_of(message):
+            calls = [{_TOOL: call["name"], **call["args"]} for call in message.tool_calls]
+            messages.append(AIMessage("\n".join(json.dumps(one, ensure_ascii=False) for one in calls)))
+        else:
+            messages.append(message)
+    if not block:
+        return messages
+    return [*messages[:-1], HumanMessage(f"{STATE_START}{block}{STATE_END}\n\n{messages[-1].text}")]
+
+
+def _schema(function: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema of a call, with the tool's name first."""
+    parameters = function["parameters"]
+    return {
+        "type": "object",
+        "properties": {_TOOL: {"const": function["name"]}, **parameters["properties"]},
+        "required": [_TOOL, *parameters["required"]],
+        "additionalProperties": False,
+    }
+
+
+def _description(function: Mapping[str, Any]) -> str:
+    fields = {
+        name: "|".join(map(str, options))
+        if len(options := field.get("enum", ())) <= _SHOWN and options
+        else field.get("description") or f"the {name}"
+        for name, field in function["parameters"]["properties"].items()
+    }
+    example = json.dumps({_TOOL: function["name"], **fields}, ensure_ascii=False)
+    return f"- {example} {function['description']}"
+
+
+def _call_of(text: str, names: set[str]) -> ToolCall | None:
+    try:
+        given = json.loads(text)
+    except ValueError:
+        return None
+    if not isinstance(given, dict) or given.get(_TOOL) not in names:
+        return None
+    args = {name: value for name, value in given.items() if name != _TOOL}
+    return ToolCall(name=given[_TOOL], args=args, id=_new_id(), type="tool_call")
+
+
+def _new_id() -> str:
+    return f"call_{uuid.uuid4().hex[:24]}"

@@ -42,13 +42,14 @@ _GROUPS: Final = {
     "company": "company",
     "sentiment": "sentiment",
     "style": "visual_style",
+    "month": "month",
 }
 _TOPIC: Final = r"[a-z0-9&'’,% -]{2,120}"
-_SLOTS: Final = {"topic": _TOPIC, "group": "|".join(_GROUPS)}
+_SLOTS: Final = {"topic": _TOPIC, "group": "|".join(_GROUPS), "rank": "most|least"}
 FORMS: Final = (
     Form("campaign.count", "how many {topic} campaigns[ are there]",
          "how many email campaigns are there", _SLOTS),
-    Form("campaign.common", "what is the most common {group}[ in {topic} campaigns]",
+    Form("campaign.common", "what is the {rank} common {group}[ in {topic} campaigns]",
          "what is the most common channel", _SLOTS),
     Form("campaign.compare", "compare {topic}[ campaigns] by {group}",
          "compare travel campaigns by channel", _SLOTS),
@@ -65,6 +66,8 @@ FORMS: Final = (
 )  # fmt: skip
 _LINE: Final = re.compile(r"^\[([^\]]+)\] ([^|]+) \|.*?\| (?:Offer: ([^|]+)|No offer)", re.MULTILINE)
 _SHOWN: Final = 5
+_MAX_ROWS: Final = 36
+"""Rows of a table in an answer: three years by month."""
 _FILLERS: Final = frozenset({"and", "with", "the", "all", "campaign", "campaigns", "ads", "ones"})
 _NEGATIONS: Final = ("non", "not")
 """Words before a value that leave its campaigns out."""
@@ -90,10 +93,7 @@ def answer(conversation: OfflineConversation) -> OfflineReply:
         return OfflineReply(f"I could not search: {results[-1]['error']}.")
     if "answer" not in conversation.tools:
         return OfflineReply(_count_text(results[-1]))
-    first: dict[str, Any] = {"text": _count_text(results[-1])}
-    if results[-1].get("by") != "meaning":
-        first["figures"] = [results[-1]["count"]]
-    statements = [first, *_statements(results[-1])]
+    statements = [*_table(results[-1], text)] or [*_statements(results[-1])]
     return OfflineReply("", (PlannedCall("answer", {"statements": statements}),))
 
 
@@ -158,16 +158,35 @@ def _filters(topic: str) -> tuple[dict[str, Any], str]:
 
 
 def _count_text(result: Mapping[str, Any]) -> str:
-    groups = result.get("aggregation", {}).get("groups", [])
-    if groups:
-        listed = ", ".join(f"{row['value']} {row['count']}" for row in groups[:_SHOWN])
-        return f"By {result['aggregation']['groupBy'].replace('_', ' ')}: {listed}."
     if result["count"] and result.get("by") == "meaning":
         return "These are the nearest in meaning."
     return f"{result['count']} campaigns match." if result["count"] else "No campaign matches."
 
 
+def _table(result: Mapping[str, Any], question: str) -> Iterator[dict[str, Any]]:
+    """Yield the statements of a result by groups: the largest or smallest if asked for, then the counts."""
+    groups = result.get("aggregation", {}).get("groups", [])
+    if not groups:
+        return
+    by = result["aggregation"]["groupBy"].replace("_", " ")
+    slots = match(question, FORMS)[0].slots
+    if rank := slots.get("rank", "").casefold():
+        counts = [row["count"] for row in groups]
+        wanted = max(counts) if rank == "most" else min(counts)
+        names = [row["value"] for row in groups if row["count"] == wanted]
+        verb = "are" if len(names) > 1 else "is"
+        yield {
+            "text": f"By {by}, the {rank} common {verb} {' and '.join(names)}: {wanted}.",
+            "figures": [wanted],
+        }
+    listed = ", ".join(f"{row['value']} {row['count']}" for row in groups[:_MAX_ROWS])
+    more = " and further ones" if len(groups) > _MAX_ROWS else ""
+    yield {"text": f"By {by}: {listed}{more}."}
+
+
 def _statements(result: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    first: dict[str, Any] = {"text": _count_text(result)}
+    yield first if result.get("by") == "meaning" else {**first, "figures": [result["count"]]}
     for name, *words in _LINE.findall(str(result.get("summary_for_llm", "")))[:_SHOWN]:
         company, offer = (word.strip() for word in words)
         text = f"{company}: {offer}" if offer else f"{company}, without an offer"

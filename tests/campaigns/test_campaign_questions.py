@@ -69,7 +69,7 @@ async def test_a_follow_up_question_keeps_the_filters_of_the_conversation(api: h
         ("compare cheap travel campaigns by channel", "cheap"),
         ("show the offers of zebra campaigns", "zebra"),
         ("show me email or facebook campaigns", "or"),
-        ("find campaigns about cards without fees", "without"),
+        ("find campaigns about cards without fees", "without fees"),
     ],
 )
 async def test_the_offline_model_declines_a_word_that_it_cannot_filter_by(

@@ -140,7 +140,7 @@ CHECKS: Final = turns.table(
 
 
 def labelled_questions() -> list[dict[str, Any]]:
-    """Return the questions that have a tool, with their expectations, for benches and tests."""
+    """Return the questions of the search, with their expectations, for benches and tests."""
     tasks = load(campaign_search.WORKFLOW.name, FIELDS, CHECKS)
     return [
         {"id": task.id, "kind": task.group, "question": task.requests[-1].say, **task.requests[-1].expect}

@@ -33,7 +33,7 @@ _BUILDERS: Final[Mapping[str, Build]] = {
 _ANSWER_FIELDS: Final = frozenset(
     {"name", "reply", "calls", "questions", "after", "searches", "judge", "fails"}
 )
-_GROUP_FIELDS: Final = frozenset({"check", "task", "given", "say", "before", "expect", "good", "bad"})
+_GROUP_FIELDS: Final = frozenset({"turn", "check", "task", "given", "say", "before", "expect", "good", "bad"})
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ def _read(file: str, group: Mapping[str, Any]) -> Iterator[Control]:
     """Yield the controls of a group, an entry of a file."""
     _refuse(f"{file}: {group.get('check') or group.get('task')}", {*group} - _GROUP_FIELDS)
     workflow, case = _task_of(file, group)
-    expect = group.get("expect") or case.requests[-1].expect
+    expect = group.get("expect") or case.requests[group.get("turn", 0) - 1].expect
     check = group.get("check", "")
     _refuse(f"{file}: {check}", {*expect, *([check] if check else [])} - {*KITS[workflow].checks})
     for kind in ("good", "bad"):
@@ -187,7 +187,7 @@ def _turn(workflow: str, case: Task, group: Mapping[str, Any], answer: Mapping[s
     return EvalTurn(
         task=case,
         expect=group["expect"],
-        messages=[one.say for one in case.requests if one.say],
+        messages=[one.say for one in case.requests[: group.get("turn")] if one.say],
         before=before,
         after=after,
         state={"choice": "v1", **sides.search_state(answer.get("searches", ()))},

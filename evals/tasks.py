@@ -10,7 +10,7 @@ from callsheet.state.errors import Invalid
 
 EVALS_FOLDER: Final = Path(__file__).parent
 CASES: Final = EVALS_FOLDER / "cases"
-COMMON: Final = frozenset({"id", "said", "say", "expect", "edit", "offline"})
+COMMON: Final = frozenset({"id", "said", "say", "expect", "edit", "offline", "bench"})
 """Fields of a case in every workflow."""
 _OF_TURN: Final = frozenset({"say", "expect", "edit", "answers"})
 
@@ -40,6 +40,8 @@ class Task:
     """The state before the first turn: the fields that only this workflow has."""
     offline: bool = False
     """The offline model's grammar covers it."""
+    bench: bool = False
+    """It is a labelled question for a bench, and no task of a model."""
 
     @property
     def group(self) -> str:
@@ -88,6 +90,7 @@ def read(workflow: str, line: Mapping[str, Any], fields: frozenset[str], checks:
         ],
         setup={key: value for key, value in line.items() if key not in COMMON},
         offline=line.get("offline", False),
+        bench=line.get("bench", False),
     )
 
 

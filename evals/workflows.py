@@ -27,8 +27,8 @@ class Kit:
         return self.session.workflow.name
 
     def tasks(self) -> list[Task]:
-        """Return the workflow's tasks."""
-        return tasks.load(self.name, self.fields, self.checks)
+        """Return the workflow's tasks, without questions for benches alone."""
+        return [task for task in tasks.load(self.name, self.fields, self.checks) if not task.bench]
 
 
 KITS: Final[Mapping[str, Kit]] = {

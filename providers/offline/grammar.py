@@ -8,11 +8,10 @@ takes a word of `NEGATIONS` outside quotation marks and names, because such a wo
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import SequenceMatcher
 from functools import cached_property
-from itertools import chain
+from itertools import chain, count
 from typing import Final
 
 from callsheet.state.figures import ORDINALS
@@ -47,16 +46,29 @@ _NEGATION: Final = re.compile(
 """A negation; "no fee" names a thing."""
 _MAX_WORDS: Final = 24
 """The part of a longer request that was not understood is the request."""
-_SIMILAR: Final = 0.4
-"""Least similarity of a request and the example of a form that is nearer than the rest of the message."""
-_NAMES: Final = frozenset({"client", "brief", "topic"})
-"""Slots in which any word may stand: names, and topics of campaigns, which read negations themselves."""
+_DECISIVE: Final = re.compile(
+    rf"(?<![\w'’])(?:{NEGATIONS}|{'|'.join((*NUMBERS, *ORDINALS))}|last|next|before|after|until|once|twice|"
+    r"all|every|everything|each|both|any|others?|rest|half|unlike|more|most|less|least|fewer|"
+    r"(?:long|short|fast|slow|bigg|small|larg|loud|quiet|soft)er|(?:hate|dislike|avoid|stop)s?)(?!\w)|n['’]t\b|\d",
+    re.IGNORECASE,
+)
+"""Words that decide what is meant: a request without them is another one."""
+_WIDENED: Final = re.compile(r"(?:delete|remove|clear|empty|undo|drop|erase)\b", re.IGNORECASE)
+"""Verbs of requests that do more harm with a word less."""
+_FUNCTION_WORDS: Final = re.compile(
+    r"(?:(?:an?|and|as|at|by|for|from|in|into|is|it|of|on|so|that|the|then|to|with)(?: |\Z))+\Z",
+    re.IGNORECASE,
+)
+"""Words that mean nothing alone, so that a part has others, too."""
+_NAMES: Final = frozenset({"client", "brief", "filters"})
+"""Slots in which any word may stand: names, and filters of campaigns, which read negations themselves."""
 _POLITE: Final = re.compile(
     r"^(?:(?:please|now|ok|okay|and|also|could you|can you|would you)[, ]+)+|(?<![, ])[, ]+please$",
     re.IGNORECASE,
 )
 _SEPARATOR: Final = re.compile(r" ?(?:,? and then |,? and |,? then |[,;.] )", re.IGNORECASE)
 _QUOTE: Final = re.compile(SLOTS["quote"])
+_UNKNOWN: Final = "unknown"
 _MARKS: Final = {"[": "(?:", "]": ")?", "] ": " )?", "(": "(?:", ")": ")", "|": "|"}
 _MARK: Final = re.compile(r"\{(?:(?P<name>\w+):)?(?P<slot>\w+)\}|\] ?|[\[(|)]|[^\[\](){}|]+")
 
@@ -78,12 +90,45 @@ class Form:
         """The compiled pattern."""
         slots = {**SLOTS, **self.slots}
 
-        def expression(mark: re.Match[str]) -> str:
+        return self._compile(lambda name, slot, _: f"(?P<{name}>{slots[slot]})")
+
+    @cached_property
+    def loose(self) -> Sequence[tuple[str, re.Pattern[str]]]:
+        """Each slot's name, with the pattern in which `unknown` stands for any words in that slot."""
+        slots = {**SLOTS, **self.slots}
+
+        def variant(at: int) -> re.Pattern[str]:
+            return self._compile(
+                lambda _, slot, index: f"(?P<{_UNKNOWN}>.{{1,80}}?)" if index == at else f"(?:{slots[slot]})"
+            )
+
+        names = [mark["name"] or mark["slot"] for mark in _MARK.finditer(self.pattern) if mark["slot"]]
+        return [(name, variant(at)) for at, name in enumerate(names)]
+
+    def nearest(self, request: str) -> tuple[str, str] | None:
+        """Return the words of a request that fit a slot least, and the request with the example's there."""
+        found: list[tuple[str, str]] = []
+        for name, pattern in self.loose:
+            matched = pattern.fullmatch(request)
+            if matched and matched[_UNKNOWN] and matched.start(_UNKNOWN):
+                start, end = matched.span(_UNKNOWN)
+                example = self.regex.fullmatch(self.example.rstrip("?"))
+                words = example and example[name]
+                found.append(
+                    (matched[_UNKNOWN], f"{request[:start]}{words}{request[end:]}" if words else self.example)
+                )
+        return min(found, key=lambda pair: len(pair[0]), default=None)
+
+    def _compile(self, expression: Callable[[str, str, int], str]) -> re.Pattern[str]:
+        """Compile the pattern with an expression for the name, class and number of each slot."""
+        numbers = count()
+
+        def translate(mark: re.Match[str]) -> str:
             if slot := mark["slot"]:
-                return f"(?P<{mark['name'] or slot}>{slots[slot]})"
+                return expression(mark["name"] or slot, slot, next(numbers))
             return _MARKS.get(mark[0]) or re.escape(mark[0])
 
-        return re.compile(_MARK.sub(expression, self.pattern), re.IGNORECASE)
+        return re.compile(_MARK.sub(translate, self.pattern), re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -121,12 +166,15 @@ def has_negation(text: str) -> bool:
 def decline(text: str, advice: str = "", forms: Sequence[Form] = ()) -> str:
     """Return the sentence that declines a request outside the grammar, with advice for where it stands.
 
-    It names the part that was not understood, and the nearest request that is in the grammar.
+    It names the part that was not understood, and a request of the same kind that is in the grammar, or else
+    an example of each kind.
     """
     request = " ".join(text.split())
     part, nearest = _unknown_part(request, forms) if forms else (request, "")
-    example = f"I know, for example, “{forms[0].example}”; " if forms else ""
-    known = f"the nearest request I know is “{_shorten(nearest)}”; " if nearest else example
+    examples = ", ".join(f"“{form.example.rstrip('?.')}”" for form in forms)
+    known = f"you can ask {examples}; " if forms else ""
+    if nearest:
+        known = f"the nearest request I know is “{_shorten(nearest)}”; "
     place = "" if part == request else f" in “{_shorten(request)}”"
     # One sentence, since each sentence of a reply about campaigns is checked as a claim about them.
     return (
@@ -141,24 +189,41 @@ def _shorten(text: str) -> str:
 
 
 def _unknown_part(text: str, forms: Sequence[Form]) -> tuple[str, str]:
-    """Return the words of a text that match no form, and the nearest request that matches one, or ""."""
+    """Return the words of a text that match no form, and a request of the same kind that does, or ""."""
+    if match(text, forms):
+        return text, ""
     known, unknown = _split_unknown(text, forms)
     words = unknown.rstrip(" .!?").split()
-    count = len(words) if len(words) <= _MAX_WORDS else 0
-    tails = ((start, count) for start in range(count - 1, 1, -1))
-    spans = ((start, start + size) for size in range(1, count - 1) for start in range(count - size))
-    for start, end in chain(tails, spans):
-        request = " ".join(words[:start] + words[end:])
-        if _match_one(request, forms):
-            return " ".join(words[start:end]), request
-    # Without a part that can be left out, the words that the most similar example lacks are unknown.
-    lowered = [word.casefold() for word in words]
-    pairs = [(SequenceMatcher(a=lowered, b=form.example.casefold().split()), form) for form in forms]
-    matcher, form = max(pairs, key=lambda pair: pair[0].ratio())
-    changed = [code for code in matcher.get_opcodes() if code[0] != "equal" and code[1] < code[2]]
-    part = " ".join(words[changed[0][1] : changed[-1][2]]) if changed else unknown
-    near = matcher.ratio() >= _SIMILAR
-    return part, form.example if near or (matcher.ratio() and not known) else known
+    for start, end in _spans(len(words)):
+        rest, part = " ".join(words[:start] + words[end:]), " ".join(words[start:end])
+        if not _FUNCTION_WORDS.match(part) and " " in rest and _match_one(rest, forms):
+            joins = end < len(words) and "and" in part.casefold().split()
+            same = start and not joins and not _DECISIVE.search(part) and not _WIDENED.match(rest)
+            return part, rest if same else ""
+    if part_and_example := _unknown_slot(" ".join(words), forms):
+        return part_and_example
+    return unknown, "" if _DECISIVE.search(unknown) or _WIDENED.match(known) else known
+
+
+def _spans(words: int) -> Iterator[tuple[int, int]]:
+    """Yield the parts that a request may have too much: half of it at most, its end before its middle."""
+    if words <= _MAX_WORDS:
+        half = (words + 1) // 2
+        tails = ((start, words) for start in range(words - 1, words - half - 1, -1))
+        inner = ((start, start + size) for size in range(1, half + 1) for start in range(words - size))
+        yield from chain(tails, inner)
+
+
+def _unknown_slot(request: str, forms: Sequence[Form]) -> tuple[str, str] | None:
+    """Return the words that do not fit the one slot of a form, the fewest, and a request that fits, or ""."""
+    request = _POLITE.sub("", request)
+    found = [pair for form in forms if (pair := form.nearest(request))]
+    if not found:
+        return None
+    part = min((part for part, _ in found), key=len)
+    fitting = {nearest for each, nearest in found if each == part}
+    is_same = len(fitting) == 1 and not _DECISIVE.search(part) and not _WIDENED.match(request)
+    return part, fitting.pop() if is_same else ""
 
 
 def _split_unknown(text: str, forms: Sequence[Form]) -> tuple[str, str]:

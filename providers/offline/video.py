@@ -8,55 +8,59 @@ from typing import Any, Final
 from callsheet.providers.offline.conversation import OfflineConversation, OfflineReply, PlannedCall
 from callsheet.providers.offline.grammar import SLOTS, Form, FormMatch, decline, match
 from callsheet.providers.offline.grammar import number as value_of
+from callsheet.state.figures import ORDINALS
 from callsheet.state.pages.styles import NAMES
 
 _FASTER: Final = 1.5
 _COLOR: Final = re.compile(rf"#[0-9a-f]{{6}}|{'|'.join(NAMES)}")
+_TOPIC: Final = re.compile(f"{SLOTS['subject']}|{SLOTS['quote']}", re.IGNORECASE)
+_PARTS: Final = ("Opening", "What it is", "Why it is good", "Where to find it")
 _REPLACE: Final = re.compile(r'replace "([^"]*)" with "([^"]*)"')
 _THEMES: Final = (
     ("#0f172a", "#1e3a8a", "#f8fafc", "#38bdf8"),
     ("#3b0764", "#86198f", "#fdf4ff", "#f0abfc"),
     ("#052e16", "#166534", "#f0fdf4", "#86efac"),
-    ("#431407", "#9a3412", "#fff7ed", "#fdba74"),
 )
 _COLORS: Final = ("color", "background", "to")
 
 
-def edit_form(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the `ScenePatch` for a request that a plan of the offline model made."""
-    request, scene = str(given.get("request", "")), given.get("scene") or {}
+_UNKNOWN_STEP: Final = (
+    "I am the offline demo model, and know for a scene “faster”, “slower”, “shorter”, “longer”, a colour, "
+    '“replace "a" with "b"”, and a topic of docs/offline.md for a new one, but not “{}”'
+)
+
+
+def edit_form(given: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the `ScenePatch` for a request such as a plan of the offline model makes, or None."""
+    request, scene = str(given.get("request", "")).strip(), given.get("scene") or {}
     if request in {"faster", "shorter"}:
         return {"speed": _FASTER, "pace": "fast", "note": f"{_FASTER} times as fast"}
     if request in {"slower", "longer"}:
         return {"speed": round(1 / _FASTER, 3), "pace": "slow", "note": "slower"}
     if words := _REPLACE.fullmatch(request):
         return {"change": _text_changes(scene, *words.groups())}
-    if examples := [*(given.get("examples") or {}).values()]:
-        return _like(scene, examples[0], everything=request.startswith("like"))
+    examples = [*(given.get("examples") or {}).values()]
+    if examples and (form := re.fullmatch(r"(like|the colors of) scene-\d+", request)):
+        return _like(scene, examples[0], everything=form[1] == "like")
     if _COLOR.fullmatch(request):
         return {"background": request, "note": f"the background is {request}"}
-    return {"note": "nothing that the offline model knows"}
+    return None
 
 
-def new_scene(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a plain `Scene` with the request's words."""
-    part, _, topic = str(given.get("request", "")).rpartition(": ")
-    text = topic or "A new scene"
+def new_scene(given: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return a plain `Scene` with the request's words, or None if they are no topic."""
+    part, _, text = str(given.get("request", "")).strip().rpartition(": ")
+    if part not in {"", *_PARTS} or not _TOPIC.fullmatch(text):
+        return None
+    text = text.strip("“”")
     dark, deep, light, accent = _THEMES[sum(part.encode()) % len(_THEMES)]
     rise = [{"kind": "slide-up", "start": 6, "duration": 18, "easing": "ease-out"}]
-    title = {
-        "id": "title",
-        "kind": "text",
-        "text": text[:1].upper() + text[1:],
-        "size": 96,
-        "color": light,
-        "y": 36,
-    }
+    words = text[:1].upper() + text[1:]
+    title = {"id": "title", "kind": "text", "text": words, "size": 96, "color": light, "y": 36}
     line = {"id": "line", "kind": "shape", "x": 44, "y": 62, "width": 12, "height": 1, "color": accent}
-    seconds = given.get("seconds") or 3
     return {
         "name": part or text[:40],
-        "durationInFrames": round(float(seconds) * 30),
+        "durationInFrames": round(float(given.get("seconds") or 3) * 30),
         "background": {"color": dark, "to": deep},
         "elements": [{**title, "animations": rise}, {**line, "animations": [{"kind": "fade", "start": 18}]}],
         "palette": [dark, deep, light, accent],
@@ -87,11 +91,8 @@ def _like(scene: Mapping[str, Any], example: Mapping[str, Any], *, everything: b
     }
     if everything:
         length, wanted = scene["durationInFrames"], example["durationInFrames"]
-        change |= {
-            "pace": example.get("pace"),
-            "fonts": example.get("fonts"),
-            "speed": round(length / wanted, 3),
-        }
+        change |= {"pace": example.get("pace"), "fonts": example.get("fonts")}
+        change["speed"] = round(length / wanted, 3)
         fonts = [element["font"] for element in example["elements"] if element["kind"] == "text"]
         change["change"] = [{"id": "all", "font": fonts[0]}] if fonts else []
         moves = [each for element in example["elements"] for each in element["animations"]]
@@ -115,24 +116,21 @@ def _colors(scene: Mapping[str, Any]) -> list[str]:
 
 _WHICH: Final = (
     r"all(?: (?:the )?scenes)?|every scene|everything|"
-    r"the (?:last|first)(?: (?:two|three|four|\d))?(?: scenes?)?|"
+    rf"the (?:last|first)(?: (?:two|three|four|\d))?(?: scenes?)?|the (?:{'|'.join(ORDINALS)}) scene|"
     r"(?:scenes? )?\d{1,3}(?:(?:, | and |, and )\d{1,3}){0,20}|it|this"
 )
 _SLOTS: Final = {
     "scenes": _WHICH,
     "look": rf"faster|slower|shorter|longer|{_COLOR.pattern}",
     "amount": r"\d{1,2}(?:\.\d)?",
-    "topic": f"{SLOTS['subject']}|{SLOTS['quote']}",
+    "number": r"(?:scene )?\d{1,3}",
+    "topic": _TOPIC.pattern,
     "place": r"at the (?:very )?(?:start|beginning|end)|(?:before|after) scene \d{1,3}",
 }
 FORMS: Final = (
-    Form("scene.like", "make {scenes} like {example:number}", "make scenes 1 and 2 like 3", {
-        **_SLOTS, "number": r"(?:scene )?\d{1,3}",
-    }),
-    Form("scene.look", "make {scenes} {look}", "make all scenes faster", _SLOTS),
-    Form("scene.colors", "use {example:number}'s colo[u]rs[ in {scenes}]", "use scene 3's colors", {
-        **_SLOTS, "number": r"(?:scene )?\d{1,3}",
-    }),
+    Form("scene.like", "make {scenes} [look ]like {example:number}", "make scenes 1 and 2 like 3", _SLOTS),
+    Form("scene.look", "make {scenes} {look}", "make scene 2 faster", _SLOTS),
+    Form("scene.colors", "use {example:number}'s colo[u]rs[ in {scenes}]", "use scene 3's colors", _SLOTS),
     Form("scene.text", "(change|replace) {quote} (with|to) {quote2:quote}[ in {scenes}]",
          'change "Hello" to "Hi" in scene 1', _SLOTS),
     Form("scene.length", "make {scenes} {amount} seconds[ long]", "make scene 2 4 seconds long", _SLOTS),
@@ -154,10 +152,12 @@ class _Unclear(Exception):
 
 def answer(conversation: OfflineConversation) -> OfflineReply:
     """Return a plan, a filled form, or the reply that ends the turn."""
-    if "ScenePatch" in conversation.tools:
-        return OfflineReply("", (PlannedCall("ScenePatch", edit_form(_material(conversation))),))
-    if "Scene" in conversation.tools:
-        return OfflineReply("", (PlannedCall("Scene", new_scene(_material(conversation))),))
+    for name, fill_in in (("ScenePatch", edit_form), ("Scene", new_scene)):
+        if name in conversation.tools:
+            given = _material(conversation)
+            if (form := fill_in(given)) is None:
+                return OfflineReply(_UNKNOWN_STEP.format(given.get("request", "")), refused=True)
+            return OfflineReply("", (PlannedCall(name, form),))
     if plans := conversation.turn.calls_to("submit_plan"):
         return OfflineReply(_report(plans[-1].result or {}, conversation.state))
     text, project = conversation.turn.text, conversation.state
@@ -165,7 +165,7 @@ def answer(conversation: OfflineConversation) -> OfflineReply:
     if not requests or "submit_plan" not in conversation.tools:
         return OfflineReply(decline(text, forms=FORMS), refused=True)
     try:
-        steps = [step for request in requests for step in _steps(request, project)]
+        steps = [step for at, request in enumerate(requests, 1) for step in _steps(request, project, at)]
     except _Unclear as reason:
         return OfflineReply(f"I changed nothing, because {reason}.")
     return OfflineReply(
@@ -198,13 +198,14 @@ def _report_line(step: Mapping[str, Any], numbers: Mapping[str, str]) -> str:
     return text
 
 
-def _steps(request: FormMatch, project: str) -> list[dict[str, Any]]:
+def _steps(request: FormMatch, project: str, at: int) -> list[dict[str, Any]]:
+    """Return the steps of the request in one place of the message."""
     ids = [scene for _, scene in _LINE.findall(project)]
     slots = request.slots
     if request.form == "video.new" and ids:
         raise _Unclear("this video has scenes already; “add a scene about our prices” adds one")
     if request.form in {"scene.add", "video.new"}:
-        return [*_new_scenes(request, ids)]
+        return [*_new_scenes(request, ids, at)]
     scenes = _chosen(slots["scenes"], ids, project) if "scenes" in slots else ids
     if "example" in slots:
         [example] = _chosen(slots["example"], ids, project)
@@ -236,15 +237,16 @@ def _like_steps(form: str, changed: Sequence[str], example: str) -> list[dict[st
     return [look, {**edit, "like": [example]}]
 
 
-def _new_scenes(request: FormMatch, ids: Sequence[str]) -> Iterator[dict[str, Any]]:
+def _new_scenes(request: FormMatch, ids: Sequence[str], at: int) -> Iterator[dict[str, Any]]:
     topic = request.slots["topic"]
+    prompt = topic if _TOPIC.fullmatch(topic) else f"“{topic}”"
     if request.form == "scene.add":
         place = request.slots.get("place") or request.slots.get("where") or "at the end"
         behind = _behind(place.casefold(), ids)
-        yield {"tool": "addScene", "scenes": ["new-1"], "prompt": topic, "name": topic[:40], **behind}
+        yield {"tool": "addScene", "scenes": [f"new-{at}"], "prompt": prompt, "name": topic[:40], **behind}
         return
     for number, part in enumerate(_PARTS, 1):
-        yield {"tool": "addScene", "scenes": [f"new-{number}"], "prompt": f"{part}: {topic}", "name": part}
+        yield {"tool": "addScene", "scenes": [f"new-{number}"], "prompt": f"{part}: {prompt}", "name": part}
 
 
 def _behind(place: str, ids: Sequence[str]) -> dict[str, str]:
@@ -254,9 +256,6 @@ def _behind(place: str, ids: Sequence[str]) -> dict[str, str]:
         at = ids.index(scene) - place.startswith("before")
         return {"behind": ids[at] if at >= 0 else "start"}
     return {} if place.endswith("end") else {"behind": "start"}
-
-
-_PARTS: Final = ("Opening", "What it is", "Why it is good", "Where to find it")
 
 
 def _edit(scenes: Sequence[str], prompt: str, title: str) -> dict[str, Any]:
@@ -277,13 +276,13 @@ def _chosen(words: str, ids: Sequence[str], project: str) -> list[str]:
         return last[-1:]
     if lowered.startswith(("all", "every")):
         return [*ids]
-    if lowered.startswith("the "):
+    if lowered.startswith("the ") and lowered.split()[1] in {"first", "last"}:
         count = re.search(r"two|three|four|\d", lowered)
         amount = int(value_of(count[0])) if count else 1
         if not 0 < amount <= len(ids):
             raise _Unclear(f"there are {len(ids)} scenes")
         return [*ids[-amount:]] if "last" in lowered else [*ids[:amount]]
-    positions = [int(digits) for digits in re.findall(r"\d+", lowered)]
+    positions = [int(value_of(word)) for word in re.findall(rf"\d+|{'|'.join(ORDINALS)}", lowered)]
     if wrong := [position for position in positions if not 0 < position <= len(ids)]:
         raise _Unclear(f"there is no scene {wrong[0]}")
     return [ids[position - 1] for position in positions]

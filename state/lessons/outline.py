@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, Final
 
 from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
@@ -30,6 +31,11 @@ _PLAIN_HEAD: Final = re.compile(
 )
 """A request for facts and nothing else."""
 _TO_SOMEONE: Final = re.compile(r"[?？؟]|\b(?:I|I'm|my|me|please|you|your)\b", re.IGNORECASE)
+_REMARK: Final = re.compile(
+    r"(?i:\A(?:she|he|hello|hi)\b|\b(?:students?|pupils?|mis?|minhas?|meus?|mon|ma|mes|mein\w{0,2}|mój|moja|moje|saya)\b)"
+    r"|我|ผม|ฉัน"
+)
+"""A sentence before or after a material that is about a student or the person, in the product's languages."""
 _LEAST_SENTENCES: Final = 3
 _MOST_TO_SOMEONE: Final = 1 / 3
 """Share of sentences in a material that may ask something or address somebody."""
@@ -73,7 +79,10 @@ def is_material(text: str, *, is_first: bool) -> bool:
 def asks_for_facts_alone(text: str) -> bool:
     """Return True for a material with nothing before it but a request for its facts, if that."""
     head, body = _split_head(text)
-    return _is_prose(body) and (not head or _PLAIN_HEAD.fullmatch(head.strip()) is not None)
+    if head and not _PLAIN_HEAD.fullmatch(head.strip()):
+        return False
+    ends = itemgetter(0, -1)(split_sentences(body) or [""])
+    return _is_prose(body) and not any(_TO_SOMEONE.search(one) or _REMARK.search(one) for one in ends)
 
 
 def _split_head(text: str) -> tuple[str, str]:

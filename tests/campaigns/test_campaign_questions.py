@@ -69,7 +69,7 @@ async def test_a_follow_up_question_keeps_the_filters_of_the_conversation(api: h
         ("compare cheap travel campaigns by channel", "cheap"),
         ("show the offers of zebra campaigns", "zebra"),
         ("show me email or facebook campaigns", "or"),
-        ("find campaigns about cards without fees", "without"),
+        ("find campaigns about cards without fees", "without fees"),
     ],
 )
 async def test_the_offline_model_declines_a_word_that_it_cannot_filter_by(
@@ -102,6 +102,29 @@ async def test_counts_and_trends_are_returned_as_aggregations(api: httpx.AsyncCl
     months = [group["value"] for group in reply["aggregation"]["groups"]]
     assert months == sorted(months)
     assert len(months) > 12
+
+
+@pytest.mark.parametrize("rank", ["most", "least"])
+@pytest.mark.parametrize("group", ["company", "channel", "month", "sentiment", "style"])
+async def test_the_most_and_the_least_common_value_is_that_of_the_counts(
+    api: httpx.AsyncClient, rank: str, group: str
+):
+    """E20, E-R7: the answer is proven by the table, and says nothing of single campaigns."""
+    reply = await post_question(api, f"what is the {rank} common {group}")
+    counts = {row["value"]: row["count"] for row in reply["aggregation"]["groups"]}
+    wanted = max(counts.values()) if rank == "most" else min(counts.values())
+    named, table = reply["response"].splitlines()
+    assert named.endswith(f": {wanted}.")
+    assert all((name in named) == (count == wanted) for name, count in counts.items())
+    assert [f"{name} {count}" in table for name, count in counts.items()] == [True] * len(counts)
+
+
+async def test_a_trend_has_every_month_of_the_table_in_order(api: httpx.AsyncClient):
+    """E20."""
+    reply = await post_question(api, "show the trend of email campaigns")
+    rows = ", ".join(f"{row['value']} {row['count']}" for row in reply["aggregation"]["groups"])
+    assert reply["response"] == f"By month: {rows}."
+    assert reply["aggregation"]["groupBy"] == "month"
 
 
 async def test_quoted_words_are_searched_in_the_copy_and_topics_by_meaning(api: httpx.AsyncClient):

@@ -29,6 +29,8 @@ async def question(chat: LessonChat) -> dict[str, Any]:
     [
         ("rewrite the hook", ["hook"]),
         ("make the hook shorter", ["hook"]),
+        ("make the hook longer", ["hook"]),
+        ("make the conclusion longer", ["conclusion"]),
         ("make the explanation easier", ["process_explanation"]),
         ("rewrite the conclusion", ["conclusion"]),
     ],
@@ -44,8 +46,24 @@ async def test_a_wish_about_one_segment_changes_only_that_segment(
     assert state["drafts"] == {"narration": "v2"}
     assert [new.id for old, new in zip(before.segments, after.segments, strict=True) if new != old] == changed
     assert after.facts == before.facts
-    if "shorter" in words:
-        assert len(after.segments[0].narration) < len(before.segments[0].narration)
+    sizes = [sum(len(part.narration.split()) for part in one.segments) for one in (before, after)]
+    if "shorter" in words or "longer" in words:
+        assert (sizes[1] > sizes[0]) == ("longer" in words)
+
+
+@pytest.mark.parametrize("words", ["make it longer", "make it shorter"])
+async def test_a_longer_narration_has_more_words_and_a_shorter_one_fewer(
+    chat: LessonChat, question: dict[str, Any], words: str
+) -> None:
+    """B44: with all facts told, the length of the phrases around them is what changes."""
+    await chat.answer([1, 2, 3])
+    before = await chat.narration()
+    state = await chat.send(words)
+    assert state["drafts"] == {"narration": "v2"}, state["receipt"]["text"]
+    after = await chat.narration()
+    sizes = [sum(len(part.narration.split()) for part in one.segments) for one in (before, after)]
+    assert (sizes[1] > sizes[0]) == ("longer" in words)
+    assert after.facts == before.facts
 
 
 async def test_a_new_age_makes_a_new_narration_and_a_length_with_the_same_words_makes_none(

@@ -228,6 +228,25 @@ async def test_a_message_that_is_a_material_is_read_without_a_model(
     assert len(lesson_model.requests) == len(lesson_model.fact_requests) == 1
 
 
+@pytest.mark.parametrize(
+    "message",
+    [
+        "My student is 9 and likes dinosaurs. {}",
+        "{} She is for a class of ten pupils.",
+        "Hello. {}",
+        "Mi alumna tiene nueve años. {}",
+    ],
+)
+async def test_a_material_with_a_remark_about_the_student_is_read_by_the_model(
+    opened: Storage, lesson_model: LessonModel, message: str
+) -> None:
+    """B3, B14: the remark is no fact of the lesson, and only the model can note it."""
+    chat = LessonChat(opened, OPENAI)
+    lesson_model.script(extract_call())
+    await chat.send(message.format(PASTED))
+    assert len(lesson_model.requests) - len(lesson_model.fact_requests) == 1
+
+
 async def test_the_model_answers_when_a_material_read_without_it_has_no_facts(
     opened: Storage, lesson_model: LessonModel
 ) -> None:

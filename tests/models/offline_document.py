@@ -34,7 +34,9 @@ It understands the forms below and nothing else. A message is one request, or se
 letters matter in names only. If any part of a message matches no form, the whole message is
 declined in one sentence and changes nothing.
 
-A refusal names the part that was not understood and the nearest request that is known.
+A refusal names the part that was not understood. It offers a request of the same kind: the person's own
+without that part, or with the words of the example in its place. Where the part excludes, compares or
+counts, or the request deletes something, that is another request: the refusal lists an example of each form.
 
 In a pattern, `[words]` may be left out, `(one|other)` is a choice, and `{slot}` stands for the words
 listed below the forms. Outside quotation marks and names no slot takes a word that denies, excludes or
@@ -57,7 +59,8 @@ SHAPES = {
     "address": "an address on the web; in a page also `/shop`, `#prices`, `mailto:…`, or a quoted text",
     "names": "up to four things of one or two words each, without function words such as `more` or `in`",
     "question": "words; the answer is a quote of the fact that has the name in the question, or none",
-    "topic": "words, none of which denies, excludes or restricts",
+    "filters": "words of the list, joined by blanks, commas, `and` or `with`; `non-` or `not` leaves one out",
+    "about": "words, none of which denies, excludes or restricts",
 }
 """Description of each slot that is no closed list."""
 _BRIEF = """\
@@ -85,7 +88,7 @@ A scene is named by its position ("scene 2", "scenes 1 and 3", "the last two sce
 "it": the scene that changed last."""
 _CAMPAIGNS = f"""\
 Words for channels, sentiments, styles, value propositions and the sample library's products are filters,
-"recent" is the last 90 days, and "non-premium" leaves premium campaigns out. A topic with any other word is
+"recent" is the last 90 days, and "non-premium" leaves premium campaigns out. A request with any other word is
 declined, and the reply names the word. Only "campaigns about" searches by meaning.
 
 The words are: {", ".join(word for words in campaigns.WORDS.values() for word in words)}."""

@@ -22,7 +22,7 @@ def task_of(workflow: str, name: str) -> Task:
 
 
 def test_conversations_from_use_cover_workflows_languages_and_edits() -> None:
-    assert len(USE) >= 72
+    assert len(USE) >= 128
     assert {task.workflow for task in USE} == KITS.keys()
     assert all(3 <= len(task.requests) <= 8 for task in USE)
     assert all(any("calls" in answer for answer in task.history) for task in USE), "real calls in the history"
@@ -44,12 +44,21 @@ def test_conversations_from_use_cover_workflows_languages_and_edits() -> None:
         "portuguese",
         "french",
     } <= languages
-    english = [task for task in USE if "reply_language" not in task.requests[-1].expect]
-    assert 0.4 <= len(english) / len(USE) <= 0.6, "about half of them are English"
+
+
+def test_half_of_the_tasks_are_conversations_and_half_of_these_english() -> None:
+    """Every workflow has at least a third; a conversation has 3 to 8 messages."""
+    of_kit = {kit.name: kit.tasks() for kit in KITS.values()}
+    talks = {name: [one for one in tasks if 3 <= len(one.requests) <= 8] for name, tasks in of_kit.items()}
+    assert 2 * sum(map(len, talks.values())) >= sum(map(len, of_kit.values()))
+    assert [name for name in KITS if 3 * len(talks[name]) < len(of_kit[name])] == []
+    every = [task for tasks in talks.values() for task in tasks]
+    english = [task for task in every if "reply_language" not in task.requests[-1].expect]
+    assert 0.4 <= len(english) / len(every) <= 0.6
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("workflow", ["ad_creation", "fact_narration", "page_builder", "scene_edit"])
+@pytest.mark.parametrize("workflow", [*KITS])
 async def test_a_model_that_only_says_that_it_is_done_fails_each_conversation(
     valkey_url: str, workflow: str
 ) -> None:

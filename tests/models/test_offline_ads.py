@@ -257,3 +257,28 @@ async def test_an_ad_over_its_length_is_shortened_when_the_person_agrees(say):
     reply, drafts = await say("yes")
     assert drafts == {"voices": "v2"}
     assert "the spot has" not in reply
+
+
+async def test_one_voice_can_be_made_shorter(say, opened):
+    await say(BRIEF)
+    before = (await current_ad(opened))["text"]
+    reply, drafts = await say("make the second voice shorter")
+    assert drafts == {"voices": "v2"}, reply
+    after = (await current_ad(opened))["text"]
+    assert after[0] == before[0]
+    assert 0 < len(after[1]) < len(before[1])
+    assert "did not understand" in (await say("make the second voice longer"))[0]
+
+
+async def test_a_wish_about_the_kind_of_voice_drops_neither_music_nor_effects(say):
+    """A5: "voice only" alone means no music."""
+    reply, drafts = await say("Miel is a bakery in Lyon. A calm female voice only.")
+    assert drafts.keys() == {"voices", "music", "sfx"}
+    assert "“A calm female voice only.”" in reply
+
+
+async def test_a_brief_of_which_no_language_is_recognized_is_read_as_english(api):
+    """A1: it had searched for voices of "the brief's language" and then missed the client's name."""
+    brief = "20 second commercial for Café Lindo. We open at 6 am. Do not mention coffee."
+    reply = await api.post("/api/ai/generate", json={"adId": "cafe", "brief": brief, "provider": "offline"})
+    assert reply.json()["drafts"].keys() == {"voices", "music", "sfx"}, reply.text

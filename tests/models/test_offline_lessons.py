@@ -33,7 +33,7 @@ EXPECTED_CALLS: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "facts.more": [(FACTS, {"content": "", "guidance": "the roots"})],
     "narration.write": [(NARRATION, {"facts": []})],
     "narration.length": [(NARRATION, {"facts": [], "target_duration": 90})],
-    "narration.change": [(NARRATION, {"facts": [], "target_duration": 45})],
+    "narration.change": [(NARRATION, {"facts": [], "target_duration": 45, "guidance": "shorter"})],
     "narration.student": [(STUDENT, {"child_age": "6"}), (NARRATION, {"facts": []})],
     "narration.part": [(NARRATION, {"facts": [], "segments": ["hook"], "guidance": "shorter"})],
     "help": [],
@@ -136,6 +136,30 @@ def test_a_refusal_names_a_request_around_the_material_that_no_form_has(message)
     assert message.format("").split(":")[0].strip() in reply.text
 
 
+@pytest.mark.parametrize("verb", ["loves", "likes", "enjoys"])
+async def test_a_remark_about_the_student_beside_material_is_noted_and_is_no_fact(opened, verb):
+    """B3: "Student" had become the topic of the lesson."""
+    chat = LessonChat(opened)
+    remark = f"My student is 9 and {verb} dinosaurs. "
+    question = pending_question(await chat.send(remark + material("great_fire").text))
+    assert not any("student" in fact["concept"].casefold() for fact in question["facts"])
+    noted = await chat.newest_data("student")
+    assert "dinosaurs" in str(noted)
+    assert "9" in str(noted)
+
+
+@pytest.mark.parametrize(
+    "remark",
+    ["My student Ben is 9, he likes boats.", "I teach ten year olds.", "Our class has no time for poems."],
+)
+@pytest.mark.parametrize("place", ["{remark} {text}", "{text} {remark}", "Hello. {remark} {text}"])
+async def test_a_remark_beside_material_that_is_not_understood_is_declined(opened, remark, place):
+    chat = LessonChat(opened)
+    state = await chat.send(place.format(remark=remark, text=material("great_fire").text))
+    assert "did not understand" in state["messages"][-1].text
+    assert await chat.version_count("facts") == 0
+
+
 @pytest.mark.parametrize(
     ("message", "call"),
     [
@@ -186,7 +210,9 @@ def test_the_reply_reports_results_warnings_and_errors_of_calls():
 
 def test_a_relative_length_is_computed_from_the_state_block():
     message = "make it longer\n\n<state>\nNarration v2: 40 s, english, reading level 4.5\n</state>"
-    assert calls_for(HumanMessage(message)) == [(NARRATION, {"facts": [], "target_duration": 60})]
+    assert calls_for(HumanMessage(message)) == [
+        (NARRATION, {"facts": [], "target_duration": 60, "guidance": "longer"})
+    ]
 
 
 def test_no_lesson_tool_is_called_with_tool_choice_none():

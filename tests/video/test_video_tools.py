@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from callsheet.providers import search_engines
@@ -15,6 +16,7 @@ from callsheet.storage.video.context import MAX_BYTES, ContextStore, fit
 from callsheet.tools import REGISTRY
 from tests.doubles.chat_double import Fail
 from tests.doubles.command import Finished, command_in_process
+from tests.doubles.waiting import eventually
 from tests.video.video_double import SCENES, VideoClient, edit
 
 
@@ -270,6 +272,40 @@ def test_the_model_gets_only_the_tool_submit_plan():
 
 
 OFFLINE = ("--provider", "offline")
+
+
+async def test_a_step_that_the_offline_model_does_not_understand_fails(api: httpx.AsyncClient):
+    """D8: it had been completed as unchanged, and any words became a new scene."""
+    await api.post("/api/projects", json={"id": "v", "starter": "product-launch"})
+    message = "make scenes 1 and 2 faster, add a scene about our prices and add a scene about our team"
+    body = {"message": message, "provider": "offline", "approve": True}
+    started = await api.post("/api/projects/v/executions", json=body)
+    path = f"/api/executions/{started.json()['executionId']}"
+
+    async def steps() -> list[dict[str, Any]]:
+        return list((await api.get(path)).json()["plan"]["steps"])
+
+    async def all_have_ended() -> bool:
+        return all(step["status"] not in {"pending", "in-progress"} for step in await steps())
+
+    prompts = {1: "make the title pulse", 2: "a scene with a cat"}
+    edits = [{**step["params"], "prompt": prompts.get(at)} for at, step in enumerate(await steps())]
+    decisions = [
+        {"type": "edit", "edited_action": {"args": args}} if args["prompt"] else {"type": "approve"}
+        for args in edits
+    ]
+    reply = await api.post(f"{path}/decision", json={"decisions": decisions})
+    assert reply.status_code < 300, reply.text
+    await eventually(all_have_ended, "all steps have ended")
+    known, pulse, cat, prices = await steps()
+    assert [one["status"] for one in (known, pulse, cat, prices)] == [
+        "completed",
+        "error",
+        "error",
+        "completed",
+    ]
+    assert "not “make the title pulse”" in pulse["error"]
+    assert "not “a scene with a cat”" in cat["error"]
 
 
 def test_the_command_edits_only_the_scenes_that_a_sentence_names(callsheet: Callable[..., Finished]):

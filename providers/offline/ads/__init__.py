@@ -13,7 +13,7 @@ from callsheet.providers.offline.grammar import FormMatch, decline, match
 _SERVER_NOTES: Final = re.compile(r"\n\((?:Ad language|Spot) now: [^\n]*\)")
 _SUGGESTION: Final = re.compile(r"Should I ([^?]+)\?$", re.MULTILINE)
 _SINGLE: Final = frozenset({"variations", "urgent", "reply"})
-"""Forms that must be the only request of a message."""
+_ALONE: Final = "a yes or no, variations and “more urgent” must be the only request of a message; "
 
 
 def answer(conversation: OfflineConversation) -> OfflineReply:
@@ -31,8 +31,10 @@ def answer(conversation: OfflineConversation) -> OfflineReply:
         requests = match(suggestion[1], FORMS)
     elif forms == ["urgent"]:
         requests = match(URGENT, FORMS)
-    elif not requests or (len(requests) > 1 and not _SINGLE.isdisjoint(forms)):
+    elif not requests:
         return OfflineReply(decline(text, forms=FORMS), refused=True)
+    elif len(requests) > 1 and not _SINGLE.isdisjoint(forms):
+        return OfflineReply(decline(text, _ALONE), refused=True)
     try:
         return _edit(conversation, requests)
     except Unable as reason:

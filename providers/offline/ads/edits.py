@@ -39,22 +39,17 @@ _REQUESTS: Final = (
     ("music.wish", "make the music {wish}", "make the music more upbeat"),
     ("effect.add", "add [(a|an|the|some) ]{sound}[ (sound|effect)][ {place}]", "add a whoosh at the start"),
     ("effect.remove", "remove the [sound ]effects", "remove the effects"),
-    (
-        "voice.change",
-        "(use {kind} voice for {track}|(change|make) {who:track} [to [be ]]{trait:kind}[ voice])",
-        "use a British voice for the second track",
-    ),
+    ("voice.change",
+     "(use {kind} voice for {track}|(change|make) {who:track} [to [be ]]{trait:kind}[ voice])",
+     "use a British voice for the second track"),
     ("voice.pace", "make {tracks} {pace}", "make the first voice a bit slower"),
-    ("script.shorter", "make (it|the script|the ad) shorter", "make the script shorter"),
+    ("script.shorter", "make (it|the script|the ad|{tracks}) shorter", "make the script shorter"),
     ("script.replace", "(replace|change) {old:quote} (with|to) {new:quote}", 'replace "June" with "July"'),
-    (
-        "variations",
-        "create {number} variations[ of this ad][ with different voice tones]",
-        "create 3 variations",
-    ),
+    ("variations", "create {number} variations[ of this ad][ with different voice tones]",
+     "create 3 variations"),
     ("urgent", "make the ad [feel ]more urgent", "make the ad feel more urgent"),
     ("reply", "({agreed}|no|no thanks)", "yes"),
-)
+)  # fmt: skip
 FORMS: Final = tuple(Form(*row, _SLOTS) for row in _REQUESTS)
 """Requests about an ad."""
 _MIN_SPEED, _MAX_SPEED, _SPEED_STEP = 0.5, 2.0, 1.1
@@ -138,14 +133,15 @@ def _change_pace(ad: Ad, slots: Slots) -> Ad:
 
 
 def _shorten(ad: Ad, slots: Slots) -> Ad:
-    """Leave out the least important sentence, a story before an offer."""
-    del slots
+    """Leave out the least important sentence of all or one track, a story before an offer."""
+    words = slots.get("tracks", "voices").casefold()
+    among = range(len(ad.tracks)) if words.endswith("voices") else [_track(ad, words)]
     scripts = [sentences(str(track["text"]), ad.language) for track in ad.tracks]
     removable = [
         (rank(sentence), index, at)
         for index, parts in enumerate(scripts)
         for at, sentence in enumerate(parts)
-        if rank(sentence) and len(parts) > 1
+        if rank(sentence) and len(parts) > 1 and index in among
     ]
     if not removable:
         raise Unable("Every voice has only one sentence, or only sentences that must be said.")

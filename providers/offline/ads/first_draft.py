@@ -14,6 +14,7 @@ from callsheet.providers.offline.ads.ad import problems, report, write_calls
 from callsheet.providers.offline.conversation import OfflineConversation, OfflineReply, PastTurn, PlannedCall
 from callsheet.providers.offline.grammar import Form, has_negation
 from callsheet.state.ads.ad import effect_list, track_list
+from callsheet.state.ads.brief import UNKNOWN_LANGUAGE
 from callsheet.state.ads.mandatory import mandatory_lines
 from callsheet.state.ads.timeline import build_timeline
 from callsheet.state.languages import LANGUAGES, detect
@@ -28,14 +29,10 @@ _SLOTS: Final = {
     "brief": r"(?-i:[A-Z0-9À-ÞČĎŁŚŠŘŻŽ])[\s\S]*",
 }
 BRIEFS: Final = (
-    Form(
-        "brief.for",
-        "[please ][(make|create|write|I need|I want) ][me ][(a|an) ]{ad} for {brief}",
-        "30 seconds for Miel, a bakery in Lyon",
-        _SLOTS,
-    ),
+    Form("brief.for", "[please ][(make|create|write|I need|I want) ][me ][(a|an) ]{ad} for {brief}",
+         "30 seconds for Miel, a bakery in Lyon", _SLOTS),
     Form("brief.client", "{brief}", "Harbour Bikes rents e-bikes by the hour in Porto.", _SLOTS),
-)
+)  # fmt: skip
 """Messages that begin an ad; more sentences about the client may follow."""
 STORY: Final = 4
 """Rank of a sentence that is neither obligatory nor an offer."""
@@ -61,16 +58,13 @@ _NO: Final = (
     r"(?:use|add|want|need|include|have|play))"
     r"(?:,| any| the| a| background| music| jingles?| sound| effects?| and| or| nor)*"
 )
+_VOICES_ALONE: Final = (
+    r"\b(?:only|just) (?:the )?voices?\b|(?:\A|[.,;:–-] |\b(?:with|in) )(?:the )?voices? only\b"
+)
+"""Not in "a calm female voice only", which is about the voice."""
 _REFUSALS: Final = {
-    "music": re.compile(
-        rf"{_NO} music\b|\bmusic: (?:no|none)\b|\b(?:only|just) (?:the )?voices?\b|\bvoices? only\b",
-        re.IGNORECASE,
-    ),
-    "sound effects": re.compile(
-        rf"{_NO} (?:sound effects?|effects|sounds|sfx)\b|\b(?:effects|sfx): (?:no|none)\b|"
-        r"\b(?:only|just) (?:the )?voices?\b|\bvoices? only\b",
-        re.IGNORECASE,
-    ),
+    part: re.compile(rf"{_NO} (?:{words})\b|\b(?:{words}): (?:no|none)\b|{_VOICES_ALONE}", re.IGNORECASE)
+    for part, words in (("music", "music"), ("sound effects", "sound effects?|effects|sounds|sfx"))
 }
 """Parts of an ad that a brief may refuse."""
 _NO_BRIEF: Final = re.compile(
@@ -137,6 +131,8 @@ def read_brief(conversation: OfflineConversation) -> DraftBasis | None:
     spot_s = float(spot[1]) if spot else 30.0
     if message := _MESSAGE.fullmatch(text):
         client, language, context = message.groups()
+        # The server names no language where it did not recognize the brief's.
+        language = "english" if language == UNKNOWN_LANGUAGE else language
         return DraftBasis(f"{_without_request(client)}\n{context.removeprefix('None')}", language, spot_s)
     has_versions = any(call.version for turn in conversation.turns[:-1] for call in turn.calls)
     if has_versions or "Previous conversation summary:" in conversation.system:
@@ -177,7 +173,9 @@ def speech(sentence: str, brief: DraftBasis) -> str:
     long = len(others) > _MIN_OTHERS or brief.language == "chinese"
     long |= len(others) == _MIN_OTHERS and bool(_VERB.fullmatch(others[0]))
     by_client = brief.language == "english" and bool(_BY_CLIENT.match(sentence))
-    story = not _has("wishes", sentence) and ((long and sentence.startswith(brief.name)) or by_client)
+    # "Miel, no drums" may be a wish.
+    wish = has_negation(sentence) or _has("wishes", sentence)
+    story = not wish and ((long and sentence.startswith(brief.name)) or by_client)
     return sentence if (has_offer or story) and detect(sentence) in {None, brief.language} else ""
 
 

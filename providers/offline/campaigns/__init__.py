@@ -8,21 +8,12 @@ from callsheet.providers.offline.conversation import OfflineConversation, Offlin
 from callsheet.providers.offline.grammar import Form, FormMatch, decline, match
 from callsheet.state.campaigns.campaign import CHANNELS, SENTIMENTS, VISUAL_STYLES
 
+_PRODUCTS: Final = (
+    "credit card|travel card|secured card|savings account|checking account|business account|"
+    "investment account|personal loan|mortgage|insurance|payment app"
+)
 WORDS: Final[Mapping[str, Mapping[str, str]]] = {
-    "product": {
-        name: name
-        for name in (
-            *("credit card", "travel card", "secured card", "savings account", "checking account"),
-            *(
-                "business account",
-                "investment account",
-                "personal loan",
-                "mortgage",
-                "insurance",
-                "payment app",
-            ),
-        )
-    },
+    "product": {name: name for name in _PRODUCTS.split("|")},
     "channel": {name.replace("_", " "): name for name in CHANNELS},
     "sentiment": {name.casefold().replace("-", " "): name for name in SENTIMENTS},
     "visual_style": {name.casefold().replace("-", " ").split(" / ")[0]: name for name in VISUAL_STYLES},
@@ -36,38 +27,39 @@ WORDS: Final[Mapping[str, Mapping[str, str]]] = {
     },
 }
 """Words for values of filters, longer names before their parts; products are those of the sample library."""
-_RECENT: Final = ("recent", "latest", "newest")
-_GROUPS: Final = {
-    "channel": "channel",
-    "company": "company",
-    "sentiment": "sentiment",
-    "style": "visual_style",
+_GROUPS: Final = ("channel", "company", "sentiment", "month", "style")
+_VALUE: Final = "|".join(word.replace(" ", "[ -]") for words in WORDS.values() for word in words)
+_RECENT: Final = "recent|latest|newest"
+_FILTER: Final = rf"(?:(?:non[ -]|not )?(?:{_VALUE})s?|{_RECENT})"
+_SLOTS: Final = {
+    "filters": rf"(?:the )?{_FILTER}(?:(?:, and |, | and | with | ){_FILTER}){{0,11}}",
+    "about": r"[a-z0-9&'’,% -]{2,120}",
+    "group": "|".join(_GROUPS),
+    "rank": "most|least",
 }
-_TOPIC: Final = r"[a-z0-9&'’,% -]{2,120}"
-_SLOTS: Final = {"topic": _TOPIC, "group": "|".join(_GROUPS)}
 FORMS: Final = (
-    Form("campaign.count", "how many {topic} campaigns[ are there]",
+    Form("campaign.count", "how many {filters} campaigns[ are there]",
          "how many email campaigns are there", _SLOTS),
-    Form("campaign.common", "what is the most common {group}[ in {topic} campaigns]",
+    Form("campaign.common", "what is the {rank} common {group}[ in {filters} campaigns]",
          "what is the most common channel", _SLOTS),
-    Form("campaign.compare", "compare {topic}[ campaigns] by {group}",
+    Form("campaign.compare", "compare {filters} [campaigns ]by {group}",
          "compare travel campaigns by channel", _SLOTS),
-    Form("campaign.trend", "[show ][the ]trend of {topic} campaigns", "trend of travel campaigns", _SLOTS),
-    Form("campaign.offers", "(what are|list|show) the offers (of|from) {topic} campaigns",
+    Form("campaign.trend", "[show [me ]][the ]trend of {filters} campaigns",
+         "trend of travel campaigns", _SLOTS),
+    Form("campaign.offers", "(what are|list|show) the offers (of|from) {filters} campaigns",
          "what are the offers from cash back, premium campaigns", _SLOTS),
     Form("campaign.words", "(which|show|find) campaigns (that mention|mentioning|saying|say) {quote}",
          'find campaigns mentioning "window seat"', _SLOTS),
-    Form("campaign.show", "(show|find|list) [me ][all ]{topic} campaigns",
+    Form("campaign.show", "(show|find|list) [me ][all ]{filters} campaigns",
          "show me instagram campaigns", _SLOTS),
-    Form("campaign.about", "(show|find) [me ]campaigns about {topic}",
+    Form("campaign.about", "(show|find) [me ]campaigns about {about}",
          "find campaigns about airport perks", _SLOTS),
-    Form("campaign.follow", "(on|only|just) [the |on ]{topic}[ ones]", "only the urgent ones", _SLOTS),
+    Form("campaign.follow", "(on|only|just) [the |on ]{filters}[ ones]", "only the urgent ones", _SLOTS),
 )  # fmt: skip
 _LINE: Final = re.compile(r"^\[([^\]]+)\] ([^|]+) \|.*?\| (?:Offer: ([^|]+)|No offer)", re.MULTILINE)
 _SHOWN: Final = 5
-_FILLERS: Final = frozenset({"and", "with", "the", "all", "campaign", "campaigns", "ads", "ones"})
-_NEGATIONS: Final = ("non", "not")
-"""Words before a value that leave its campaigns out."""
+_MAX_ROWS: Final = 36
+"""Rows of a table in an answer: three years by month."""
 _TURNING: Final = re.compile(
     r"\b(?:no|not|non|never|without|except|excluding|but|or|nor|neither|only|best|worst|top|most|least|cheap\w*|than"
     r"|before|after|since|until|more|less|fewer|how|many|successful|failed)\b",
@@ -83,17 +75,15 @@ def answer(conversation: OfflineConversation) -> OfflineReply:
     if not results:
         request = _search(text, conversation.turns[:-1])
         if isinstance(request, str) or "search" not in conversation.tools:
-            advice = request if isinstance(request, str) else ""
-            return OfflineReply(decline(text, advice, FORMS), refused=True)
+            return OfflineReply(
+                decline(text, request if isinstance(request, str) else "", FORMS), refused=True
+            )
         return OfflineReply("", (PlannedCall("search", request),))
     if "error" in results[-1]:
         return OfflineReply(f"I could not search: {results[-1]['error']}.")
     if "answer" not in conversation.tools:
         return OfflineReply(_count_text(results[-1]))
-    first: dict[str, Any] = {"text": _count_text(results[-1])}
-    if results[-1].get("by") != "meaning":
-        first["figures"] = [results[-1]["count"]]
-    statements = [first, *_statements(results[-1])]
+    statements = [*_table(results[-1], text)] or [*_statements(results[-1])]
     return OfflineReply("", (PlannedCall("answer", {"statements": statements}),))
 
 
@@ -105,18 +95,11 @@ def _search(text: str, earlier: tuple[PastTurn, ...]) -> dict[str, Any] | str:
     [request] = requests
     if request.form == "campaign.words":
         return {"by": "words", "query": f'"{request.slots["quote"]}"'}
-    topic = request.slots.get("topic", "")
     if request.form == "campaign.about":
-        turning = _TURNING.search(topic)
-        return (
-            f"I cannot heed “{turning[0]}” in a search by meaning; "
-            if turning
-            else {"by": "meaning", "query": topic}
-        )
-    filters, rest = _filters(topic)
-    if rest:
-        return f"“{rest}” is no filter that I know; "
-    return _filter_search(request, filters, earlier)
+        if turning := _TURNING.search(request.slots["about"]):
+            return f"I cannot heed “{turning[0]}” in a search by meaning; "
+        return {"by": "meaning", "query": request.slots["about"]}
+    return _filter_search(request, _filters(request.slots.get("filters", "")), earlier)
 
 
 def _filter_search(
@@ -129,45 +112,55 @@ def _filter_search(
         return {**last.args, **filters} if last and filters else ""
     more: dict[str, Any] = {"has_offer": True} if request.form == "campaign.offers" else {}
     if "group" in request.slots:
-        more["group_by"] = _GROUPS[request.slots["group"].casefold()]
+        more["group_by"] = request.slots["group"].casefold().replace("style", "visual_style")
     if request.form == "campaign.trend":
         more["group_by"] = "month"
     return {"by": "filter", **filters, **more}
 
 
-def _filters(topic: str) -> tuple[dict[str, Any], str]:
-    """Return the filters that words of a topic mean, and the words that mean none."""
+def _filters(words: str) -> dict[str, Any]:
+    """Return the filters that words mean; a value behind "non" or "not" is left out."""
     filters: dict[str, Any] = {}
-    # Two blanks between words, so that each has its own.
-    rest = f"  {'  '.join(re.split('[ ,-]+', topic.casefold()))}  "
-    named = [(name, word, value) for name, words in WORDS.items() for word, value in words.items()]
-    for dimension, word, value in named:
-        spaced = word.replace(" ", "  ")
-        without = re.sub(f" (?:{'|'.join(_NEGATIONS)})  {spaced}s? ", "  ", rest)
-        if without != rest:
-            filters.setdefault("exclude", {}).setdefault(dimension, []).append(value)
-        rest = re.sub(f" {spaced}s? ", "  ", without)
-        if rest != without:
-            filters.setdefault(dimension, []).append(value)
-    for word in _RECENT:
-        if f" {word} " in rest:
-            filters["date_range"] = "recent"
-            rest = rest.replace(f" {word} ", "  ")
-    left = [word for word in rest.split() if word not in _FILLERS]
-    return filters, " ".join(left)
+    for denied, named in re.findall(rf"(non[ -]|not )?\b({_VALUE})s?\b", words.casefold()):
+        word = named.replace("-", " ")
+        name, value = next((name, known[word]) for name, known in WORDS.items() if word in known)
+        chosen = filters.setdefault("exclude", {}) if denied else filters
+        chosen.setdefault(name, []).append(value)
+    return filters | (
+        {"date_range": "recent"} if re.search(rf"\b(?:{_RECENT})\b", words, re.IGNORECASE) else {}
+    )
 
 
 def _count_text(result: Mapping[str, Any]) -> str:
-    groups = result.get("aggregation", {}).get("groups", [])
-    if groups:
-        listed = ", ".join(f"{row['value']} {row['count']}" for row in groups[:_SHOWN])
-        return f"By {result['aggregation']['groupBy'].replace('_', ' ')}: {listed}."
     if result["count"] and result.get("by") == "meaning":
         return "These are the nearest in meaning."
     return f"{result['count']} campaigns match." if result["count"] else "No campaign matches."
 
 
+def _table(result: Mapping[str, Any], question: str) -> Iterator[dict[str, Any]]:
+    """Yield the statements of a result by groups: the largest or smallest if asked for, then the counts."""
+    groups = result.get("aggregation", {}).get("groups", [])
+    if not groups:
+        return
+    by = result["aggregation"]["groupBy"].replace("_", " ")
+    slots = match(question, FORMS)[0].slots
+    if rank := slots.get("rank", "").casefold():
+        counts = [row["count"] for row in groups]
+        wanted = max(counts) if rank == "most" else min(counts)
+        names = [row["value"] for row in groups if row["count"] == wanted]
+        verb = "are" if len(names) > 1 else "is"
+        yield {
+            "text": f"By {by}, the {rank} common {verb} {' and '.join(names)}: {wanted}.",
+            "figures": [wanted],
+        }
+    listed = ", ".join(f"{row['value']} {row['count']}" for row in groups[:_MAX_ROWS])
+    more = " and further ones" if len(groups) > _MAX_ROWS else ""
+    yield {"text": f"By {by}: {listed}{more}."}
+
+
 def _statements(result: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    first: dict[str, Any] = {"text": _count_text(result)}
+    yield first if result.get("by") == "meaning" else {**first, "figures": [result["count"]]}
     for name, *words in _LINE.findall(str(result.get("summary_for_llm", "")))[:_SHOWN]:
         company, offer = (word.strip() for word in words)
         text = f"{company}: {offer}" if offer else f"{company}, without an offer"

@@ -25,24 +25,23 @@ _SLOTS: Final = {
     "part": "hook|introduction|explanation|conclusion",
     "unit": "seconds?|minutes?",
     "change": "longer|shorter|easier|harder",
-    "ease": "shorter|easier",
+    "ease": "shorter|longer|easier",
     "question": r"[^?\n]{3,200}",
 }
 _TABLE: Final = (
-    ("student.age", _WHO + " is {age}[ years old][ and loves {names}]", "My student is 9 and loves football"),
-    ("student.interest", _WHO + " loves {names}", "She loves chess and horses"),
+    (
+        "student.age",
+        _WHO + " is {age}[ years old][ and (loves|likes|enjoys) {names}]",
+        "My student is 9 and loves football",
+    ),
+    ("student.interest", _WHO + " (loves|likes|enjoys) {names}", "She loves chess and horses"),
     ("source.text", "(here is |use |)(the|my|another|this) (text|lesson)[:]", "Here is the text:"),
-    (
-        "source.file",
-        "find the facts[ in (the|my) (file|pdf|text)[ I uploaded]]",
-        "Find the facts in the file",
-    ),
+    ("source.file", "find the facts[ in (the|my) (file|pdf|text)[ I uploaded]]",
+     "Find the facts in the file"),
     ("source.page", "(here is the lesson: |use this page: |){address}", "https://example.org/rivers"),
-    (
-        "facts.more",
-        "((tell me |)more about {names}|(find |give me |)(other|more) facts[ about {topic:names}])",
-        "More about the roots",
-    ),
+    ("facts.more",
+     "((tell me |)more about {names}|(find |give me |)(other|more) facts[ about {topic:names}])",
+     "More about the roots"),
     ("narration.write", "write the (narration|script)", "Write the narration"),
     ("narration.length", "make it {number} {unit}[ long]", "Make it 90 seconds"),
     ("narration.change", "make it {change}", "Make it shorter"),
@@ -50,7 +49,7 @@ _TABLE: Final = (
     ("narration.part", "(make the {part} {change:ease}|rewrite the {again:part})", "Make the hook shorter"),
     ("help", "(hello|hi|help|thanks|thank you|what can you do)", "What can you do?"),
     ("question", "(what|why|how) (is|are|was|does|do|did) {question}", "What does chlorophyll do?"),
-)
+)  # fmt: skip
 FORMS: Final = tuple(Form(name, pattern, example, _SLOTS) for name, pattern, example in _TABLE)
 """A message can also hold material: three sentences, or any text after `source.text`."""
 _HELP: Final = (
@@ -85,6 +84,12 @@ _ORDER: Final = re.compile(
     re.IGNORECASE,
 )
 """A request before or after material, which is none of it."""
+_ABOUT_PERSON: Final = re.compile(
+    r"(?:my|our) (?:\w{1,20} ){0,2}(?:student|pupil|son|daughter|class|child|children|kid|group|niece)s?\b"
+    r"|(?:she|he) (?:is (?:\w{1,12} and|\d)|likes|loves|hates|enjoys)\b|i (?:teach|have|am|need|want)\b",
+    re.IGNORECASE,
+)
+"""A sentence about student or teacher beside material, which is none of it."""
 _LENGTH: Final = re.compile(r"^Narration v\d++[^:\n]*+: (\d+) s,", re.MULTILINE)
 """Length of the newest narration in the state block."""
 _MIN_CHARS, _MIN_SENTENCES, _MIN_LETTERS = 120, 3, 60
@@ -136,7 +141,9 @@ def _sheet(request: Mapping[str, Any]) -> dict[str, Any]:
 
 def _read(text: str) -> tuple[list[FormMatch], str]:
     """Return the requests of a message and its material; neither if a part is not understood."""
-    if "\n" not in text.strip() and (requests := match(text, FORMS)):
+    note = STORED.search(text)
+    text = STORED.sub("\n", text).strip()
+    if "\n" not in text and (requests := match(text, FORMS)):
         return [*requests], ""
     pieces = spans(text)
     by_sentence = [match(text[start:end], FORMS) for start, end in pieces]
@@ -145,15 +152,15 @@ def _read(text: str) -> tuple[list[FormMatch], str]:
     around, material = _read_around(text)
     announced = any(request.form == "source.text" for request in around)
     is_material = (announced or _is_material(material)) and not _orders(text)
-    return (around, material) if is_material else ([], "")
+    return (around, material + (note[0] if note else "")) if is_material else ([], "")
 
 
 def _orders(text: str) -> list[str]:
-    """Return the requests before and after the material of a message that no form has."""
-    _, material = _read_around(text)
-    pieces = spans(material)
-    ends = {material[slice(*piece)] for piece in (pieces[:1] + pieces[-1:]) * (len(pieces) > 1)}
-    return [sentence for sentence in ends if _ORDER.match(sentence)]
+    """Return the requests and remarks before and after the material of a message that no form has."""
+    _, material = _read_around(STORED.sub("\n", text))
+    parts = [material[slice(*piece)] for piece in spans(material)]
+    ends = dict.fromkeys(parts[:2] + parts[-2:]) if len(parts) > 1 else ()
+    return [one for one in ends if _ORDER.match(one) or _ABOUT_PERSON.match(one)]
 
 
 def _read_around(text: str) -> tuple[list[FormMatch], str]:
@@ -219,7 +226,8 @@ def _narration(request: FormMatch, conversation: OfflineConversation) -> Offline
         guidance = change or "in other words"
         args |= {"segments": [kind for kind in KINDS if part in kind], "guidance": guidance}
     elif change in _FACTORS:
-        args["target_duration"] = clamp_length(_narration_s(conversation) * _FACTORS[change])
+        length = clamp_length(_narration_s(conversation) * _FACTORS[change])
+        args |= {"target_duration": length, "guidance": change}
     elif change:
         args["level_shift"] = _SHIFTS[change]
     elif "number" in slots:

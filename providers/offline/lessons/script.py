@@ -14,7 +14,7 @@ from callsheet.state.errors import Invalid
 from callsheet.state.lessons.narration import KINDS, PURPOSES, Kind, length
 
 _SIMPLE_UP_TO: Final = 4.5
-_GUIDANCE: Final = re.compile(r"shorter|in other words|")
+_GUIDANCE: Final = re.compile(r"shorter|longer|easier|in other words|")
 _RECAPS: Final = ("Remember the main ideas: {}.", "Keep in mind: {}.", "Remember: {}.")
 _NAMED: Final = ("There is more to find out about {}.", "Remember: {}.")
 
@@ -42,8 +42,8 @@ class _Segment:
     facts: Mapping[str, _Fact]
     earlier: str
     """Its text so far; a phrase outside it is preferred."""
-    shorter: bool
-    """True to say no more than it has to."""
+    guidance: str
+    """`shorter` to say no more than it has to, `longer` to sum up what it tells as well, or others."""
     wordings: dict[str, int] = field(default_factory=dict)
     """Fact id to the index of its wording."""
     phrases: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
@@ -68,7 +68,8 @@ class _Segment:
     def say(self, texts: Sequence[str], facts: Sequence[str] = ()) -> bool:
         """Add the first text that has room, preferably a new one; return whether one has."""
         fitting = [text for text in texts if length(text, self.language) <= self.room()]
-        fitting.sort(key=len if self.shorter else self.earlier.__contains__)
+        order = {"shorter": len, "longer": lambda text: -len(text)}
+        fitting.sort(key=order.get(self.guidance, self.earlier.__contains__))
         self.phrases += [(text, tuple(facts)) for text in fitting[:1]]
         return bool(fitting)
 
@@ -90,6 +91,21 @@ class _Segment:
             facts.append(self.wordings.popitem()[0])
         return facts
 
+    def recap(self) -> None:
+        """Name the facts that it tells, or else the first ones of all, if there is room."""
+        # Two segments in a row do not sum up in the same words.
+        recaps = _RECAPS[::-1] if self.kind in {"hook", "process_explanation"} else _RECAPS
+        any(self.name(recaps, [*(self.wordings or self.facts)][:count]) for count in (3, 2, 1))
+
+    def check_length(self) -> None:
+        """Raise `Invalid` if it was to be longer or shorter than it was, and is not."""
+        grown = self.budget - self.room() - length(self.earlier, self.language)
+        if self.earlier and {"longer": grown <= 0, "shorter": grown >= 0}.get(self.guidance):
+            raise Invalid(
+                f"the {self.kind} cannot be {self.guidance} with these facts in its time",
+                remedy="ask for another length of the whole narration",
+            )
+
     def lengthen(self) -> None:
         """Tell each fact in its longest wording that has room."""
         for fact, shortest in self.wordings.items():
@@ -105,18 +121,19 @@ def script(request: Mapping[str, Any]) -> dict[str, Any]:
     language, guidance = str(request["language"]), str(request.get("guidance") or "")
     facts = {fact["id"]: _Fact(fact["concept"], fact["details"]) for fact in request["facts"]}
     segments = [
-        _Segment(
-            slot["type"], slot["budget"], language, facts, slot.get("was", ""), shorter="shorter" in guidance
-        )
+        _Segment(slot["type"], slot["budget"], language, facts, slot.get("was", ""), guidance)
         for slot in request["segments"]
     ]
     fixed = {slot["type"]: slot["facts"] for slot in request["segments"] if slot["facts"] is not None}
     named = _tell_fixed(segments, fixed) if fixed else _tell_all(segments)
-    simple = float(request["level"]) <= _SIMPLE_UP_TO
+    simple = float(request["level"]) <= _SIMPLE_UP_TO or guidance == "easier"
     for segment in segments:
         _add_phrase(segment, request, ENGLISH["simple" if simple else "older"])
-        if not segment.shorter:
+        if guidance != "shorter":
             segment.lengthen()
+        if guidance == "longer":
+            segment.recap()
+        segment.check_length()
     names = _join([facts[fact].name for fact in named])
     notes = [f"there was only room to name {names}; a longer narration tells more of them"] if named else []
     if not _GUIDANCE.fullmatch(guidance):
@@ -147,12 +164,10 @@ def _add_phrase(segment: _Segment, request: Mapping[str, Any], table: Mapping[st
     """Add a stock phrase to a segment, or a recap to one that tells no fact."""
     tells = bool(segment.sentences())
     if not tells and segment.kind != "hook":
-        # Two segments in a row do not sum up in the same words.
-        recaps = _RECAPS[::-1] if segment.kind == "process_explanation" else _RECAPS
-        any(segment.name(recaps, [*segment.facts][:count]) for count in (3, 2, 1))
+        segment.recap()
     topic, liked = str(request["topic"]).rstrip(" .?!:"), _join(request.get("interests") or ())
     phrases = [each for each in table[segment.kind] if liked or "{liked}" not in each]
-    wanted = not segment.shorter if tells else segment.kind in {KINDS[0], KINDS[-1]}
+    wanted = segment.guidance != "shorter" if tells else segment.kind in {KINDS[0], KINDS[-1]}
     if segment.language == "english" and wanted:
         segment.say([phrase.format(liked=liked, topic=topic) for phrase in phrases])
     if not segment.sentences() and not segment.say([f"{topic}."]):

@@ -34,26 +34,18 @@ _SLOTS: Final = {
     "where": "above|below|before|after|into|in|to",
 }
 _TABLE: Final = (
-    (
-        "page",
-        "[(make|create|build) ][me ][(a|the) ][landing ](page|website) for {client}[(,|:| –| -) {about}]",
-        "make a landing page for Miel, a bakery in Lyon",
-    ),
+    ("page",
+     "[(make|create|build) ][me ][(a|the) ][landing ](page|website) for {client}[(,|:| –| -) {about}]",
+     "make a landing page for Miel, a bakery in Lyon"),
     ("text", "(change|set) [the text of] {target} to {quote}", 'change the headline to "Bread at four"'),
     ("colour", "(make|turn|set|change) [the {part} of] {target} [to] {colour}", "make the hero light blue"),
     ("size", "(make|set) {target} [to] {size}", "make the headline bigger"),
     ("style", "make {target} {style}", "make the footer text bold"),
     ("link", "link {target} to {address}", 'link "Get started" to https://bakery.example/shop'),
-    (
-        "add.section",
-        "add (a |another |){kit}(| section)(| at the end| {beside} {target})",
-        "add a contact form below the features",
-    ),
-    (
-        "add.element",
-        "add (a|an|another) {kind}(| saying| that says) {text:address}(| {where} {target})",
-        'add a button saying "Call us" to the hero',
-    ),
+    ("add.section", "add (a |another |){kit}(| section)(| at the end| {beside} {target})",
+     "add a contact form below the features"),
+    ("add.element", "add (a|an|another) {kind}(| saying| that says) {text:address}(| {where} {target})",
+     'add a button saying "Call us" to the hero'),
     ("clear", "(clear|empty|delete) (the page|the whole page|everything)", "clear the page"),
     ("delete", "(delete|remove) {target}", "delete the second card"),
     ("move", "move {target} {where} {other:target}", "move the hero below the features"),
@@ -61,7 +53,7 @@ _TABLE: Final = (
     ("undo", "undo(| that| it| this| the last change| the last {number} changes)", "undo that"),
     ("outline", "(what is|what's) on the page", "what is on the page?"),
     ("help", "(what can you do|help)", "what can you do?"),
-)
+)  # fmt: skip
 FORMS: Final = tuple(Form(*row, _SLOTS) for row in _TABLE)
 """The first form that matches is used."""
 _TEXT_TYPES: Final = {"heading", "text", "quote", "link", "item"}

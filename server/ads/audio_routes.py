@@ -1,6 +1,5 @@
 """The sound of an ad over REST: render it, hear it, hear a voice."""
 
-import asyncio
 from functools import partial
 from typing import Annotated, Any, Final
 from urllib.parse import quote
@@ -13,6 +12,7 @@ from callsheet.server.ads import audio, edits, handoff
 from callsheet.server.ads.audio import PreflightReport, ProfileName, Rendering, RenderRequest
 from callsheet.server.artefacts.recordings import SOUND, progress_events, render_events, sound_reply
 from callsheet.server.artefacts.speech import find_speech, require_audio, speak
+from callsheet.server.artefacts.zip_files import ZIP, zip_reply
 from callsheet.server.http.auth import current_owner
 from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import documented_responses
@@ -33,13 +33,6 @@ _FILE: Final[dict[int | str, dict[str, Any]]] = {
     200: SOUND,
     206: SOUND,
     304: {"description": "The file is the one that If-None-Match names"},
-}
-_ZIP: Final[dict[int | str, dict[str, Any]]] = {
-    **documented_responses(*_ERRORS, reply=None),
-    200: {
-        "content": {"application/zip": {"schema": {"type": "string", "format": "binary"}}},
-        "description": "A ZIP file",
-    },
 }
 _SAMPLES: Final = {
     "english": "Hello. This is how I sound in an advertisement.",
@@ -115,20 +108,16 @@ async def check_ad(
     return await audio.preflight_view(await audio.read_score(ref, chosen), query.against or query.profile)
 
 
-@router.get("/handoff", responses=_ZIP, response_class=Response)
+@router.get(
+    "/handoff", responses=documented_responses(*_ERRORS, reply=None) | {200: ZIP}, response_class=Response
+)
 @with_policy(API_READ)
 async def export_handoff(ad_id: str, query: Annotated[HandoffQuery, Query()], request: Request) -> Response:
     """Export the rendered ad as a ZIP file: script, cue sheet, checks, sound, and VAST with `mediaUrl`."""
     ref = await edits.find_ad(app_context(request).storage, ad_id, current_owner(request))
     chosen = RenderRequest(**query.model_dump(exclude={"mediaUrl"}))
     files = await handoff.handoff_files(await audio.read_score(ref, chosen), query.mediaUrl)
-    name = quote(f"{ref.artefact.id}.zip", safe="")
-    headers = {
-        "Content-Disposition": f"attachment; filename*=UTF-8''{name}",
-        "X-Content-Type-Options": "nosniff",
-    }
-    content = await asyncio.to_thread(handoff.zip_files, files)
-    return Response(content, media_type="application/zip", headers=headers)
+    return await zip_reply(files, f"{ref.artefact.id}.zip")
 
 
 @voice_router.get("/{voice_id}/preview", responses=_FILE, response_class=Response)

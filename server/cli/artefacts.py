@@ -25,7 +25,7 @@ from callsheet.server.cli.parsing import Args, UsageError, did_you_mean
 from callsheet.server.cli.text_input import read_bytes, read_text
 from callsheet.server.cli.turns import StoppedError, TurnMessage, send
 from callsheet.server.settings.installation import program
-from callsheet.state.errors import Conflict, Invalid, Missing
+from callsheet.state.errors import Conflict, Invalid, Missing, Unavailable
 from callsheet.state.uploads import MAX_IMPORT
 
 _REQUEST_FIELDS: Final = ("language", "market", "duration")
@@ -267,6 +267,22 @@ def listen(client: ServerClient, args: Args) -> None:
         write(sound, args.save)
     if player:
         listening.play(player, sound, file_format)
+
+
+def quiz(client: ServerClient, args: Args) -> None:
+    """Write the quiz of a lesson to a file; with `--write` the model writes another one first."""
+    find(client, LESSONS, args.id)
+    path, params = "/api/agent-create/session/quiz", {"sessionId": args.id}
+    if args.write:
+        body = {"count": args.count} if args.count is not None else {}
+        turn = client.call("POST", path, json={**params, **body, **_model(args)}).json()
+        if not turn["success"]:
+            raise Unavailable(turn["message"], remedy="try again, or leave --write out")
+        for warning in json.loads(turn["output"])["warnings"]:
+            say(warning, wrap=True)
+    endings = {".md": "md", ".csv": "csv", ".zip": "qti", ".json": "json"}
+    chosen = args.format or ("json" if args.json else endings.get(Path(args.output).suffix.casefold(), "md"))
+    write(client.call("GET", path, params={**params, "format": chosen}).content, args.output)
 
 
 def preview(client: ServerClient, args: Args) -> None:

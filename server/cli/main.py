@@ -135,6 +135,7 @@ def _verbs(kind: Kind) -> list[str]:
         "export": kind.exports,
         "undo, preview": kind is VIDEOS,
         "listen": kind is ADS,
+        "quiz": kind is LESSONS,
         "import": kind is CAMPAIGNS,
         "delete": kind.deletes,
     }
@@ -200,6 +201,7 @@ def _add_files(group: CommandGroup, kind: Kind) -> None:
         exported.add_argument("--version", help="Version [the newest].")
     if kind is LESSONS:
         exported.add_argument("--format", default="md", help="md, srt, vtt or json [md].")
+        _add_quiz(group)
     if kind is VIDEOS:
         _add_id(group.command("undo", artefacts.undo, "Undo the newest plan."))
         preview = group.command("preview", artefacts.preview, "Write a page that plays it.")
@@ -223,6 +225,18 @@ def _add_listen(group: CommandGroup) -> None:
     parser.add_argument("--track", help="Hear one track, such as track-0, or voices, music or sfx [all].")
     parser.add_argument("--active", action="store_true", help="Hear the active versions [the newest].")
     parser.add_argument("--profile", help="spotify, ebu-r128, atsc-a85, podcast or plain [spotify].")
+
+
+def _add_quiz(group: CommandGroup) -> None:
+    parser = group.command(
+        "quiz", artefacts.quiz, "Write a quiz about the chosen facts to a file.", "lessons quiz ID quiz.md"
+    )
+    _add_id(parser)
+    _add_output(parser)
+    parser.add_argument("--format", help="md, csv (for Anki), qti (a ZIP file) or json [the file's ending].")
+    parser.add_argument("--write", action="store_true", help="Have the model write another one first.")
+    parser.add_argument("--count", type=int, help="Questions of one that is written [one for each fact].")
+    add_model(parser)
 
 
 def _add_save(parser: Parser, summary: str) -> None:

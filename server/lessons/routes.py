@@ -22,7 +22,15 @@ from callsheet.server.http.errors import documented_responses
 from callsheet.server.http.policy import LESSON_READ, LESSON_RUN, LESSON_WRITE, with_policy
 from callsheet.server.http.replies import JsonReply
 from callsheet.server.http.requests import IdempotencyKey, api_router
-from callsheet.server.lessons import audio, audio_routes, edits, material_routes, service, sessions
+from callsheet.server.lessons import (
+    audio,
+    audio_routes,
+    edits,
+    material_routes,
+    quiz_routes,
+    service,
+    sessions,
+)
 from callsheet.server.lessons.edits import Lesson, set_status, update_student
 from callsheet.server.lessons.material_routes import (
     READ,
@@ -290,6 +298,7 @@ API: Final = FeatureApi(
         material_routes.router,
         audio_routes.router,
         narration_router,
+        quiz_routes.router,
         material_routes.asset_router,
     ),
     reply_builder=service.reply_builder,

@@ -94,7 +94,7 @@ def _parts(text: str, language: str, lines_at_once: int = _LINES) -> list[str]:
 def _markdown(narration: Narration, times: Times) -> str:
     del times
     facts = f"reading level {narration.reading_level} · {narration.key_terms_count} key terms"
-    head = [f"# {_escape_markdown(narration.topic)}", f"{narration.total_duration} s · {facts}"]
+    head = [f"# {escape_markdown(narration.topic)}", f"{narration.total_duration} s · {facts}"]
     return "\n\n".join([*head, *(_section(segment) for segment in narration.segments)]) + "\n"
 
 
@@ -102,17 +102,15 @@ def _section(segment: Segment) -> str:
     title = segment.type.replace("_", " ").capitalize()
     lines = [
         f"## {title} ({_clock(segment.start_time)}–{_clock(segment.start_time + segment.duration)})",
-        _escape_markdown(segment.narration),
-        f"*On screen:* {_escape_markdown(segment.visual_guidance)}" if segment.visual_guidance else "",
-        f"*Key concepts:* {_escape_markdown(', '.join(segment.key_concepts))}"
-        if segment.key_concepts
-        else "",
-        f"*Purpose:* {_escape_markdown(segment.educational_purpose)}",
+        escape_markdown(segment.narration),
+        f"*On screen:* {escape_markdown(segment.visual_guidance)}" if segment.visual_guidance else "",
+        f"*Key concepts:* {escape_markdown(', '.join(segment.key_concepts))}" if segment.key_concepts else "",
+        f"*Purpose:* {escape_markdown(segment.educational_purpose)}",
     ]
     return "\n\n".join(line for line in lines if line)
 
 
-def _escape_markdown(text: str) -> str:
+def escape_markdown(text: str) -> str:
     """Return the text with Markdown's special characters escaped."""
     return "".join(f"\\{char}" if char in "\\`*_{}[]<>#|!" else char for char in " ".join(text.split()))
 

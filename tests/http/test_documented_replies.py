@@ -144,6 +144,8 @@ async def call_lessons(call: CheckedClient) -> None:
     await call("GET", f"{LESSON}/sessions")
     await call("GET", f"{LESSON}/session/narration", **header)
     await call("GET", f"{LESSON}/session/narration/versions", **header)
+    await call("GET", f"{LESSON}/session/quiz", **header)
+    await call("POST", f"{LESSON}/session/quiz", OFFLINE, **header)
     await call("GET", f"{LESSON}/session/narration/versions/v1/diff/v1", **header)
     await call("POST", f"{LESSON}/session/source", {"text": material("photosynthesis").text}, **header)
     asset = {"assetType": "image", "url": "https://example.org/leaf.png", "metadata": {"alt": "a leaf"}}

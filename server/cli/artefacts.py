@@ -245,7 +245,9 @@ def export(client: ServerClient, args: Args) -> None:
     kind: Kind = args.kind
     view = find(client, kind, args.id) if args.id and kind is not CAMPAIGNS else {}
     chosen = {"version": args.version, "format": args.format} if kind is LESSONS else {}
-    chosen |= {"version": args.version} if kind is PAGES else {}
+    if kind is PAGES:
+        zipped = Path(args.output).suffix.casefold() == ".zip"
+        chosen = {"version": args.version, "format": "zip" if zipped else None, "url": args.site}
     chosen |= {"conversationId": args.id} if kind is CAMPAIGNS else {}
     params = {name: value for name, value in chosen.items() if value}
     write(_call(client, KindRoute("GET", kind.exports), args, view, params=params).content, args.output)
@@ -283,6 +285,22 @@ def quiz(client: ServerClient, args: Args) -> None:
     endings = {".md": "md", ".csv": "csv", ".zip": "qti", ".json": "json"}
     chosen = args.format or ("json" if args.json else endings.get(Path(args.output).suffix.casefold(), "md"))
     write(client.call("GET", path, params={**params, "format": chosen}).content, args.output)
+
+
+def check(client: ServerClient, args: Args) -> int:
+    """Check a page before it is published; 1 if a rule is broken."""
+    find(client, PAGES, args.id)
+    params = {"version": args.version} if args.version else {}
+    view = client.get(f"/api/pages/{path_part(args.id)}/check", **params)
+    if args.json:
+        print_json(view)
+    else:
+        lines = [
+            f"{one['verdict']:4}  {one['rule']}: {one['measured']}{'; ' * bool(one['remedy'])}{one['remedy']}"
+            for one in view["checks"]
+        ]
+        print_parts([text("\n".join(lines))])
+    return int(view["verdict"] == "fail")
 
 
 def preview(client: ServerClient, args: Args) -> None:

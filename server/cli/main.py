@@ -136,6 +136,7 @@ def _verbs(kind: Kind) -> list[str]:
         "undo, preview": kind is VIDEOS,
         "listen": kind is ADS,
         "quiz": kind is LESSONS,
+        "check": kind is PAGES,
         "import": kind is CAMPAIGNS,
         "delete": kind.deletes,
     }
@@ -189,7 +190,9 @@ def _add_reading(group: CommandGroup, kind: Kind) -> None:
 
 
 def _add_files(group: CommandGroup, kind: Kind) -> None:
-    exported = group.command("export", artefacts.export, f"Write one to a file, as {kind.ending}.")
+    exported = group.command(
+        "export", artefacts.export, f"Write one to a file, as {kind.ending}{' or .zip' * (kind is PAGES)}."
+    )
     if kind is CAMPAIGNS:
         exported.add_argument(
             "--id", metavar="ID", help="The last result of this conversation [the library]."
@@ -199,6 +202,12 @@ def _add_files(group: CommandGroup, kind: Kind) -> None:
     _add_output(exported)
     if kind in {PAGES, LESSONS}:
         exported.add_argument("--version", help="Version [the newest].")
+    if kind is PAGES:
+        address = "Address at which a ZIP file's page will be served, for previews of links."
+        exported.add_argument("--site", metavar="ADDRESS", help=address)
+        checks = group.command("check", artefacts.check, "Check one before it is published.")
+        _add_id(checks)
+        checks.add_argument("--version", help="Version [the newest].")
     if kind is LESSONS:
         exported.add_argument("--format", default="md", help="md, srt, vtt or json [md].")
         _add_quiz(group)

@@ -65,14 +65,14 @@ async def export_lesson_quiz(
 
 @router.post("", responses=_WRITTEN, response_model=None, openapi_extra=RESUMABLE)
 @with_policy(LESSON_RUN)
-async def write_lesson_quiz(
+async def create_lesson_quiz(
     body: QuizCreate,
     request: Request,
     header: SessionHeader = None,
     query: SessionQuery = None,
     idempotency_key: IdempotencyKey = None,
 ) -> Response:
-    """Write a quiz about the chosen facts with the model; a turn of the session, which streams like one.
+    """Create a quiz about the chosen facts with the model; a turn of the session, which streams like one.
 
     Code proves each question by its fact, in which the answer must stand. A wrong one is sent back to the
     model once, then left out with a note.

@@ -173,6 +173,7 @@ async def call_pages(call: CheckedClient) -> None:
     await call("DELETE", f"{page}/locks/{heading}")
     await call("GET", f"{page}/uploads")
     await call("GET", f"{page}/export")
+    await call("GET", f"{page}/check")
     await call("DELETE", page)
 
 

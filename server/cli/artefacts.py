@@ -43,16 +43,16 @@ def new(client: ServerClient, args: Args) -> int:
         raise Conflict(
             f"there is already {kind.one} {name!r}", remedy=f"refine it: {_command(kind, 'chat', name)} …"
         )
+    if getattr(args, "source", None):
+        return _new_from_source(client, args, fields)
     if getattr(args, "save", None):
         listening.format_of(args.save)
     words = _words(args, "the brief" if kind is ADS else "the message")
+    brief: Any = words
     if kind is ADS:
         brief, named, saved = _brief(words, args.file)
         name, fields = named if name is None else name, {**saved, **fields}
-    else:
-        brief = words
-    if kind in _NAMED and name is None:
-        name = f"{kind.name}-{secrets.token_hex(5)}"
+    name = name or (f"{kind.name}-{secrets.token_hex(5)}" if kind in _NAMED else None)
     if kind is LESSONS and args.file:
         name, brief = _upload(client, "", args)
     if kind is VIDEOS:
@@ -62,6 +62,24 @@ def new(client: ServerClient, args: Args) -> int:
             args.id = name
             return show(client, args)
     return _converse(client, args, TurnMessage(kind, name or "", brief, new=True, fields=fields))
+
+
+def _new_from_source(client: ServerClient, args: Args, fields: Mapping[str, Any]) -> int:
+    """Make an ad of campaigns, a page of an ad, or a video of a lesson; show it."""
+    kind: Kind = args.kind
+    words = read_text(args.text, args.file, "the message") if args.text or args.file else ""
+    if kind is ADS:
+        body = {**fields, "campaignIds": args.source, "adId": args.id, "client": args.client, "wish": words}
+    elif words:
+        raise UsageError("a text comes later, with chat", f"callsheet {kind.noun} new")
+    elif kind is PAGES:
+        body = {"adId": args.source, "pageId": args.id}
+    else:
+        body = {"lessonId": args.source, "id": args.id}
+    given = {name: value for name, value in body.items() if value}
+    reply = client.call("POST", kind.lists, json=given).json()
+    args.id = reply[kind.id_field]
+    return show(client, args)
 
 
 def chat(client: ServerClient, args: Args) -> int:

@@ -155,10 +155,29 @@ def _add_message(parser: Parser, kind: Kind, *, new: bool) -> None:
             parser.add_argument("--id", metavar="ID", help=f"Id of the new {kind.name} [a random one].")
         if kind is VIDEOS:
             parser.add_argument("--starter", metavar="NAME", help="Begin with this starter project.")
+        _add_source(parser, kind)
     if kind is ADS:
         _add_save(parser, "Write what is heard to this file, .mp3, .ogg or .wav.")
     _add_answers(parser)
     add_model(parser)
+
+
+def _add_source(parser: Parser, kind: Kind) -> None:
+    if kind is ADS:
+        parser.add_argument(
+            "--from-campaign",
+            dest="source",
+            action="append",
+            metavar="ID",
+            help="Make it of this campaign's offer; may be repeated. TEXT says what else is wanted.",
+        )
+        parser.add_argument("--client", help="Who the ad is for [the campaigns' company].")
+    elif kind is PAGES:
+        parser.add_argument("--from-ad", dest="source", metavar="ID", help="Begin with the words of this ad.")
+    elif kind is VIDEOS:
+        parser.add_argument(
+            "--from-lesson", dest="source", metavar="ID", help="Begin with the narration of this lesson."
+        )
 
 
 def _add_answers(parser: Parser) -> None:

@@ -35,6 +35,7 @@ from callsheet.server.pages.schemas import (
     LockList,
     PageActivated,
     PageChatCreate,
+    PageCreate,
     PageList,
     PageTurn,
     PageVersion,
@@ -98,6 +99,25 @@ async def list_pages(
 ) -> dict[str, Any]:
     """List the pages, newest change first."""
     return await views.page_list(app_context(request).storage, current_owner(request), after, limit)
+
+
+@list_router.post(
+    "/pages",
+    status_code=201,
+    responses=documented_responses(400, 403, 404, 409, 422, 500, 503, 504, reply=PageView, status=201),
+)
+@with_policy(API_WRITE)
+async def create_page(
+    body: PageCreate, request: Request, idempotency_key: IdempotencyKey = None
+) -> dict[str, Any]:
+    """Create a page from an ad: its first section has the words of the newest script.
+
+    The records of both name each other (`GET /api/artefacts/{kind}/{id}`). The same `Idempotency-Key` makes
+    it once.
+    """
+    storage, owner = app_context(request).storage, current_owner(request)
+    ref = await views.create_from_ad(storage, owner, body.adId, body.pageId, idempotency_key)
+    return await views.page_view(ref)
 
 
 @router.get("", responses=documented_responses(*_READ, reply=PageView))

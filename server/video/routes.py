@@ -84,13 +84,19 @@ async def list_projects(
 @list_router.post(
     "",
     status_code=201,
-    responses=documented_responses(400, 409, 422, 500, 503, 504, reply=ProjectView, status=201),
+    responses=documented_responses(400, 404, 409, 422, 500, 503, 504, reply=ProjectView, status=201),
 )
 @with_policy(API_WRITE)
-async def create_project(body: ProjectCreate, request: Request) -> dict[str, Any]:
-    """Create a project: empty, from a starter, or from exported scenes."""
+async def create_project(
+    body: ProjectCreate, request: Request, idempotency_key: IdempotencyKey = None
+) -> dict[str, Any]:
+    """Create a project: empty, from a starter, from exported scenes, or from a lesson's narration.
+
+    With `lessonId` the records of both name each other (`GET /api/artefacts/{kind}/{id}`), and the same
+    `Idempotency-Key` makes it once.
+    """
     return await projects.project_view(
-        await projects.create_from(app_context(request), current_owner(request), body)
+        await projects.create_from(app_context(request), current_owner(request), body, idempotency_key)
     )
 
 

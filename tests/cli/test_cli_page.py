@@ -73,6 +73,17 @@ def test_a_page_is_checked_and_written_to_a_zip_file(run_command: RunCommand, tm
         assert site in archive.read("index.html").decode()
 
 
+def test_a_campaign_becomes_an_ad_and_the_ad_a_page(run_command: RunCommand) -> None:
+    created = run_command("ads", "new", "--from-campaign", "c-0002", "--id", "kestrel", "--json", *OFFLINE)
+    assert created.code == 0, created.err
+    assert json.loads(created.out)["brief"]["clientDescription"].startswith("Kestrel Pay")
+    assert run_command("pages", "new", "--from-ad", "kestrel", "--id", "kestrel").code == 0
+    page = json.loads(run_command("pages", "show", "kestrel", "--json").out)
+    assert page["versionId"] == "v1"
+    assert_refused(run_command("pages", "new", "--from-ad", "nobody"), "no ad 'nobody'")
+    assert_refused(run_command("videos", "new", "--from-lesson", "nobody"), "no lesson 'nobody'")
+
+
 def test_the_word_this_refers_to_the_selected_element(run_command: RunCommand) -> None:
     result = run_command("pages", "new", "make this red", "--id", "shop", "--select", "button-1", *OFFLINE)
     assert "button-1" in result.out

@@ -84,6 +84,9 @@ async def call(valkey_url: str) -> AsyncIterator[CheckedClient]:
 async def call_ads(call: CheckedClient) -> None:
     await call("POST", "/api/ai/generate", GENERATE)
     await call("POST", "/api/ads/ad-1/chat", {"message": "Make the music more upbeat", **OFFLINE})
+    campaigns = {"campaignIds": ["c-0002"], "adId": "ad-3", **OFFLINE}
+    await call("POST", "/api/ads", campaigns)
+    await call("POST", "/api/pages", {"adId": "ad-1", "pageId": "page-of-ad"})
     for path in (
         "/api/ads",
         "/api/ads/ad-1",

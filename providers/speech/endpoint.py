@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import openai
@@ -21,25 +20,6 @@ _HEADS: Final = (b"RIFF", b"ID3", b"fLaC", b"OggS", b"\xff\xf3", b"\xff\xfb", b"
 """First bytes of sound files."""
 
 
-@dataclass(frozen=True)
-class _SpeechErrorTranslator(ErrorTranslator):
-    """Names the settings of speech in messages."""
-
-    key_name: str = VARIABLES["key"]
-
-    @property
-    def _key(self) -> str:
-        return self.key_name
-
-    @property
-    def _base_url(self) -> str:
-        return VARIABLES["url"]
-
-    @property
-    def _timeout(self) -> str:
-        return VARIABLES["timeout_s"]
-
-
 class SpeechEndpoint:
     """Speech from an endpoint. Implements `Speech`."""
 
@@ -49,14 +29,14 @@ class SpeechEndpoint:
         self._settings = settings
         self._secret = settings.key.get_secret_value()
         self.model = f"endpoint/{settings.model}@{settings.url}"
-        self._errors = _SpeechErrorTranslator(
+        self._errors = ErrorTranslator(
             title="the speech server",
             prefix="SPEECH",
             model=settings.model,
             url=settings.url,
             key=self._secret,
             answer="a sound file",
-            key_name=settings.key_name,
+            variables={**VARIABLES, "key": settings.key_name},
         )
 
     async def say(self, lines: Sequence[Line]) -> list[bytes]:

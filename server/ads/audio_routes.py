@@ -1,11 +1,12 @@
 """The sound of an ad over REST: render it, hear it, hear a voice."""
 
+import json
 from functools import partial
 from typing import Annotated, Any, Final
 from urllib.parse import quote
 
 from fastapi import Query, Request
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
 from callsheet.server.ads import audio, edits, handoff
@@ -16,14 +17,17 @@ from callsheet.server.artefacts.zip_files import ZIP, zip_reply
 from callsheet.server.http.auth import current_owner
 from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import documented_responses
-from callsheet.server.http.policy import API_READ, API_RUN, with_policy
+from callsheet.server.http.policy import API_READ, API_RUN, API_WRITE, with_policy
 from callsheet.server.http.replies import JsonReply, event_stream_reply, wants_event_stream
 from callsheet.server.http.requests import api_router
 from callsheet.state.errors import Missing
+from callsheet.state.pronunciations import Pronunciations
+from callsheet.storage import pronunciations
 from callsheet.tools.ads import voices
 from callsheet.tools.audio.casting import cast
 
 router = api_router("/api/ads/{ad_id}", "ads")
+name_router = api_router("/api/pronunciations", "voices")
 voice_router = api_router("/api/voices", "voices")
 _ERRORS: Final = (400, 403, 404, 409, 413, 422, 429, 500, 501, 503, 504)
 _RENDER: Final = documented_responses(*_ERRORS, reply=Rendering)
@@ -106,6 +110,54 @@ async def check_ad(
     ref = await edits.find_ad(app_context(request).storage, ad_id, current_owner(request))
     chosen = RenderRequest(**query.model_dump(exclude={"against"}))
     return await audio.preflight_view(await audio.read_score(ref, chosen), query.against or query.profile)
+
+
+class PronunciationMap(BaseModel):
+    """Pronunciations of names; a text stays as it is written."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    names: Pronunciations
+
+
+_NAMES: Final = documented_responses(400, 403, 413, 422, 500, 503, 504, reply=PronunciationMap)
+_AD_NAMES: Final = documented_responses(400, 403, 404, 413, 422, 500, 503, 504, reply=PronunciationMap)
+
+
+@name_router.get("", responses=_NAMES)
+@with_policy(API_READ)
+async def list_pronunciations(request: Request) -> dict[str, Any]:
+    """List the pronunciations of names for everything of the owner's."""
+    return {"names": await pronunciations.read(app_context(request).storage, current_owner(request))}
+
+
+@name_router.put("", responses=_NAMES)
+@with_policy(API_WRITE)
+async def set_pronunciations(body: PronunciationMap, request: Request) -> PronunciationMap:
+    """Set the pronunciations of names for everything of the owner's, in place of the earlier ones."""
+    await pronunciations.replace(app_context(request).storage, current_owner(request), body.names)
+    return body
+
+
+@router.get("/pronunciations", responses=_AD_NAMES)
+@with_policy(API_READ)
+async def list_ad_pronunciations(ad_id: str, request: Request) -> dict[str, Any]:
+    """List the pronunciations of names in this ad, the owner's included."""
+    ref = await edits.find_ad(app_context(request).storage, ad_id, current_owner(request))
+    return {"names": await audio.ad_pronunciations(ref)}
+
+
+@router.put("/pronunciations", responses=_AD_NAMES)
+@with_policy(API_WRITE)
+async def set_ad_pronunciations(ad_id: str, body: PronunciationMap, request: Request) -> dict[str, Any]:
+    """Set the pronunciations of names in this ad; each wins over the owner's.
+
+    Returns all that apply.
+    """
+    ref = await edits.find_ad(app_context(request).storage, ad_id, current_owner(request))
+    names = json.dumps(body.names, ensure_ascii=False)
+    await ref.artefact.set_facts({audio.PRONUNCIATIONS: names})
+    return {"names": await audio.ad_pronunciations(ref)}
 
 
 @router.get(

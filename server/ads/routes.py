@@ -351,7 +351,14 @@ def _require_number(facts: Mapping[str, str], name: str) -> None:
 
 
 API: Final = FeatureApi(
-    routers=(router, audio_routes.router, version_router, audio_routes.voice_router, voice_routes.router),
+    routers=(
+        router,
+        audio_routes.router,
+        version_router,
+        audio_routes.voice_router,
+        audio_routes.name_router,
+        voice_routes.router,
+    ),
     reply_builder=service.reply_builder,
     tags={
         "ads": "Audio ads: made from a brief, refined by chat",

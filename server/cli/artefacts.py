@@ -119,7 +119,7 @@ def _converse(client: ServerClient, args: Args, message: TurnMessage) -> int:
         _show_turn(client, args, message, reply)
     if getattr(args, "save", None) and reply.get("created"):
         body = {"format": listening.format_of(args.save)}
-        write(listening.render(client, _id(kind, reply), body, quiet=args.json)[1], args.save)
+        write(listening.render(client, kind.renders, _id(kind, reply), body, quiet=args.json)[1], args.save)
     return 0 if _has_outcome(message, args, reply) else 1
 
 
@@ -272,15 +272,17 @@ def export(client: ServerClient, args: Args) -> None:
 
 
 def listen(client: ServerClient, args: Args) -> None:
-    """Render an ad; write it to the file that is named, else play it."""
-    find(client, ADS, args.id)
+    """Render an ad or a narration; write it to the file that is named, else play it."""
+    kind: Kind = args.kind
+    find(client, kind, args.id)
     player = listening.find_player() if args.play or not args.save else None
     # `aplay` reads nothing else.
     played_as = "wav" if player == "aplay" else "mp3"
     file_format = listening.format_of(args.save) if args.save else played_as
-    chosen = {"profile": args.profile, "track": args.track, "versions": "active" if args.active else None}
+    chosen = {name: getattr(args, name, None) for name in ("profile", "track", "segment", "version")}
+    chosen["versions"] = "active" if getattr(args, "active", False) else None
     body = {"format": file_format, **{name: value for name, value in chosen.items() if value}}
-    view, sound = listening.render(client, args.id, body, quiet=args.json)
+    view, sound = listening.render(client, kind.renders, args.id, body, quiet=args.json)
     if args.json:
         print_json(view)
     if args.save:

@@ -134,7 +134,7 @@ def _verbs(kind: Kind) -> list[str]:
         "restore": kind.restores,
         "export": kind.exports,
         "undo, preview": kind is VIDEOS,
-        "listen": kind is ADS,
+        "listen": kind in {ADS, LESSONS},
         "quiz": kind is LESSONS,
         "check": kind is PAGES,
         "import": kind is CAMPAIGNS,
@@ -235,21 +235,24 @@ def _add_files(group: CommandGroup, kind: Kind) -> None:
         preview = group.command("preview", artefacts.preview, "Write a page that plays it.")
         _add_id(preview)
         _add_output(preview)
-    if kind is ADS:
-        _add_listen(group)
+    if kind in {ADS, LESSONS}:
+        _add_listen(group, kind)
     if kind is CAMPAIGNS:
         imported = group.command("import", artefacts.import_, "Import a CSV, JSON, JSON Lines or Excel file.")
         imported.add_argument("output", metavar="FILE", help="The file.")
         _add_import(imported)
 
 
-def _add_listen(group: CommandGroup) -> None:
-    parser = group.command(
-        "listen", artefacts.listen, "Hear one: write a sound file, or play it.", "ads listen ID --save ad.mp3"
-    )
+def _add_listen(group: CommandGroup, kind: Kind) -> None:
+    example = f"{kind.noun} listen ID --save {kind.name}.mp3"
+    parser = group.command("listen", artefacts.listen, "Hear one: write a sound file, or play it.", example)
     _add_id(parser)
     _add_save(parser, "Write this file, .mp3, .ogg or .wav [play it].")
     parser.add_argument("--play", action="store_true", help="Play it, also where a file is written.")
+    if kind is LESSONS:
+        parser.add_argument("--segment", help="Hear one segment, such as hook [all].")
+        parser.add_argument("--version", help="Version of the narration [the newest].")
+        return
     parser.add_argument("--track", help="Hear one track, such as track-0, or voices, music or sfx [all].")
     parser.add_argument("--active", action="store_true", help="Hear the active versions [the newest].")
     parser.add_argument("--profile", help="spotify, ebu-r128, atsc-a85, podcast or plain [spotify].")

@@ -107,6 +107,10 @@ async def call_ads(call: CheckedClient) -> None:
     clone = await call("POST", "/api/ads/ad-1/music/v1/clone")
     await call("DELETE", f"/api/ads/ad-1/music/{clone['versionId']}")
     await call("PATCH", "/api/ads/ad-1/voices/tracks/track-0", {"speed": 0.9, "version": "v1"})
+    names = {"names": {"Miel": "mee-ell"}}
+    for path in ("/api/pronunciations", "/api/ads/ad-1/pronunciations"):
+        await call("PUT", path, names)
+        assert await call("GET", path) == names
     await call("GET", "/api/voices?limit=2")
     await call("GET", f"/api/voices/{'openai/alloy@english'.replace('/', '%2F')}")
 

@@ -10,11 +10,11 @@ from urllib.parse import quote, urlencode
 from pydantic import BaseModel, ConfigDict, Field
 from typing_extensions import TypedDict
 
-from callsheet.providers.speech import Speech
+from callsheet.providers.speech import SpeechEngines
 from callsheet.server.ads import edits, service
 from callsheet.server.ads.edits import AdRef, ChosenVersions
 from callsheet.server.artefacts.recordings import Details, Mix, Report, find_or_render
-from callsheet.server.artefacts.speech import digest_of, find_speech, require_audio, speak
+from callsheet.server.artefacts.speech import digest_of, find_speech, require_audio, speech_of
 from callsheet.state.ads import ad
 from callsheet.state.ads.preflight import Measured, RuleCheck, preflight
 from callsheet.state.ads.profiles import PROFILES
@@ -87,7 +87,7 @@ class AdScore:
     language: str
     spot_s: float
     lines: list[CastLine]
-    speech: Speech
+    speech: SpeechEngines
 
     @property
     def digest(self) -> str:
@@ -166,30 +166,28 @@ async def render(score: AdScore, report: Report) -> Rendering:
 
 
 async def _render(score: AdScore, report: Report) -> RecordingRecord:
-    report("speech", 0, len(score.lines))
-    sounds = await speak(
-        score.ref.storage, score.ref.thread.owner, score.speech, [x.line for x in score.lines]
-    )
-    report("speech", len(score.lines), len(score.lines))
-    notices = list(dict.fromkeys(one.notice for one in score.lines if one.notice))
-    arguments = {
-        "clips": {one.id: len(sound) for one, sound in zip(score.lines, sounds, strict=True)},
-        "streams": score.streams,
-        "mixer": score.mixer,
-        "options": _options(score, notices),
-    }
-    task = SandboxTask("the mix", "callsheet.tools.audio.mixing", "mix_ad", arguments, b"".join(sounds))
+    ref, lines = score.ref, [one.line for one in score.lines]
+    report("speech", 0, len(lines))
+    async with speech_of(ref.storage, ref.thread.owner, score.speech, lines) as sounds:
+        report("speech", len(lines), len(lines))
+        notices = list(dict.fromkeys(one.notice for one in score.lines if one.notice))
+        arguments = {
+            "clips": {one.id: len(sound) for one, sound in zip(score.lines, sounds, strict=True)},
+            "streams": score.streams,
+            "mixer": score.mixer,
+            "options": _options(score, notices),
+        }
+        task = SandboxTask("the mix", "callsheet.tools.audio.mixing", "mix_ad", arguments, b"".join(sounds))
+        details = partial(_details, score, notices)
+        return await Mix(ref.storage, ref.artefact, score.digest, task, _LIMITS, details).store(report)
 
-    def details(mixed: dict[str, Any]) -> Details:
-        tracks = score.streams.get("voices", {}).get("voiceTracks", ())
-        words = sum(len(track["text"].split()) for track in tracks)
-        request = score.request.model_dump(include={"profile", "track", "format"})
-        kept = {**request, "words": words, "versions": dict(score.versions)}
-        return {**mixed, "notices": [*notices, *mixed.pop("notes")], **kept}
 
-    return await Mix(score.ref.storage, score.ref.artefact, score.digest, task, _LIMITS, details).store(
-        report
-    )
+def _details(score: AdScore, notices: list[str], mixed: dict[str, Any]) -> Details:
+    tracks = score.streams.get("voices", {}).get("voiceTracks", ())
+    words = sum(len(track["text"].split()) for track in tracks)
+    request = score.request.model_dump(include={"profile", "track", "format"})
+    kept = {**request, "words": words, "versions": dict(score.versions)}
+    return {**mixed, "notices": [*notices, *mixed.pop("notes")], **kept}
 
 
 def _options(score: AdScore, notices: list[str]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from callsheet.server.ads import audio, edits, handoff
 from callsheet.server.ads.audio import PreflightReport, ProfileName, Rendering, RenderRequest
 from callsheet.server.artefacts.recordings import SOUND, progress_events, render_events, sound_reply
-from callsheet.server.artefacts.speech import find_speech, require_audio, speak
+from callsheet.server.artefacts.speech import find_speech, require_audio, speech_of
 from callsheet.server.artefacts.zip_files import ZIP, zip_reply
 from callsheet.server.http.auth import current_owner
 from callsheet.server.http.context import app_context
@@ -184,7 +184,8 @@ async def preview_voice(voice_id: str, request: Request) -> Response:
     speech = find_speech(owner)
     text = _SAMPLES.get(voice.language, voice.name)
     [sample] = cast([{"id": "sample", "voiceId": voice_id, "text": text}], voice.language, speech)
-    [sound] = await speak(app_context(request).storage, owner, speech, [sample.line])
+    async with speech_of(app_context(request).storage, owner, speech, [sample.line]) as sounds:
+        sound = sounds[0]
     headers = {
         "Cache-Control": "private, max-age=3600",
         "Content-Security-Policy": "default-src 'none'; sandbox",

@@ -9,9 +9,9 @@ from urllib.parse import urlencode
 from pydantic import BaseModel, ConfigDict, Field
 from typing_extensions import TypedDict
 
-from callsheet.providers.speech import Line, Speech
+from callsheet.providers.speech import Line, SpeechEngines
 from callsheet.server.artefacts.recordings import Details, Mix, Report, find_or_render
-from callsheet.server.artefacts.speech import digest_of, find_speech, require_audio, speak
+from callsheet.server.artefacts.speech import digest_of, find_speech, require_audio, speech_of
 from callsheet.server.lessons import edits
 from callsheet.server.lessons.edits import Lesson
 from callsheet.state.ads.profiles import PROFILES
@@ -68,7 +68,7 @@ class NarrationScore:
     version: str
     segments: tuple[Segment, ...]
     lines: list[Line]
-    speech: Speech
+    speech: SpeechEngines
 
     @property
     def digest(self) -> str:
@@ -128,22 +128,22 @@ async def render(score: NarrationScore, report: Report) -> NarrationRendering:
 async def _render(score: NarrationScore, report: Report) -> RecordingRecord:
     lesson, count = score.lesson, len(score.lines)
     report("speech", 0, count)
-    sounds = await speak(lesson.storage, lesson.thread.owner, score.speech, score.lines)
-    report("speech", count, count)
-    notices = [f"Preview voice: {score.lines[0].speaker} speaks"] if score.speech.is_local else []
-    sizes = iter([len(sound) for sound in sounds])
-    arguments = {
-        "sizes": [[next(sizes) for _ in segment.sentences] for segment in score.segments],
-        "options": _options(score, notices),
-    }
-    task = SandboxTask(
-        "the narration", "callsheet.tools.audio.narrating", "narrate", arguments, b"".join(sounds)
-    )
+    async with speech_of(lesson.storage, lesson.thread.owner, score.speech, score.lines) as sounds:
+        report("speech", count, count)
+        notices = [f"Preview voice: {score.lines[0].speaker} speaks"] if score.speech.is_local else []
+        sizes = iter([len(sound) for sound in sounds])
+        arguments = {
+            "sizes": [[next(sizes) for _ in segment.sentences] for segment in score.segments],
+            "options": _options(score, notices),
+        }
+        task = SandboxTask(
+            "the narration", "callsheet.tools.audio.narrating", "narrate", arguments, b"".join(sounds)
+        )
 
-    def details(mixed: dict[str, Any]) -> Details:
-        return {**mixed, "notices": notices}
+        def details(mixed: dict[str, Any]) -> Details:
+            return {**mixed, "notices": notices}
 
-    return await Mix(lesson.storage, lesson.artefact, score.digest, task, _LIMITS, details).store(report)
+        return await Mix(lesson.storage, lesson.artefact, score.digest, task, _LIMITS, details).store(report)
 
 
 def _options(score: NarrationScore, notices: list[str]) -> Mapping[str, Any]:

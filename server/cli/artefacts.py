@@ -268,7 +268,9 @@ def export(client: ServerClient, args: Args) -> None:
         chosen = {"version": args.version, "format": "zip" if zipped else None, "url": args.site}
     chosen |= {"conversationId": args.id} if kind is CAMPAIGNS else {}
     params = {name: value for name, value in chosen.items() if value}
-    write(_call(client, KindRoute("GET", kind.exports), args, view, params=params).content, args.output)
+    is_timeline = kind is VIDEOS and Path(args.output).suffix.casefold() == ".otio"
+    path = "/api/projects/{id}/timeline.otio" if is_timeline else kind.exports
+    write(_call(client, KindRoute("GET", path), args, view, params=params).content, args.output)
 
 
 def listen(client: ServerClient, args: Args) -> None:

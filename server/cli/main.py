@@ -33,6 +33,8 @@ _SUMMARY: Final = (
 )
 _ALIASES: Final = ("ad", "page", "lesson", "scenes", "ask")
 _HIDDEN: Final = argparse.SUPPRESS
+_ENDINGS: Final = {"pages": "html or .zip", "videos": "json or .otio"}
+"""Endings of exports, by noun, where there are several."""
 
 
 def main(args: Sequence[str] | None = None) -> None:
@@ -210,7 +212,7 @@ def _add_reading(group: CommandGroup, kind: Kind) -> None:
 
 def _add_files(group: CommandGroup, kind: Kind) -> None:
     exported = group.command(
-        "export", artefacts.export, f"Write one to a file, as {kind.ending}{' or .zip' * (kind is PAGES)}."
+        "export", artefacts.export, f"Write one to a file, as {_ENDINGS.get(kind.noun, kind.ending)}."
     )
     if kind is CAMPAIGNS:
         exported.add_argument(
@@ -228,7 +230,7 @@ def _add_files(group: CommandGroup, kind: Kind) -> None:
         _add_id(checks)
         checks.add_argument("--version", help="Version [the newest].")
     if kind is LESSONS:
-        exported.add_argument("--format", default="md", help="md, srt, vtt or json [md].")
+        exported.add_argument("--format", default="md", help="md, srt, vtt, json or slides [md].")
         _add_quiz(group)
     if kind is VIDEOS:
         _add_id(group.command("undo", artefacts.undo, "Undo the newest plan."))

@@ -22,7 +22,7 @@ from callsheet.state.lessons.narration import Narration, Segment
 from callsheet.state.plan import Step
 from callsheet.state.times import iso_time_or_none
 from callsheet.state.versions import Origin, Version, origin, status
-from callsheet.state.video import project
+from callsheet.state.video import otio, project
 from callsheet.state.video.narrated import SpokenPart, narrated_scenes
 from callsheet.state.video.plan import RULES
 from callsheet.state.video.project import ORDER, Order, about
@@ -272,6 +272,14 @@ async def current_scenes(ref: ProjectRef) -> tuple[Order, list[Scene]]:
     """Return the order and the scenes in it."""
     order, heads = await read_scenes(ref.artefact)
     return order, [Scene.model_validate(head.newest.data["scene"]) for head in heads.values() if head.newest]
+
+
+async def timeline_data(ref: ProjectRef) -> dict[str, Any]:
+    """Return the project as a timeline in OpenTimelineIO's form."""
+    order, heads = await read_scenes(ref.artefact)
+    newest = [(name, head.newest) for name, head in heads.items() if head.newest]
+    scenes = [(name, one.id, Scene.model_validate(one.data["scene"])) for name, one in newest]
+    return otio.timeline(ref.artefact.id, order.name, scenes)
 
 
 async def restore_version(

@@ -13,6 +13,8 @@ from callsheet.server.artefacts.features import FeatureApi
 from callsheet.server.artefacts.schemas import ArtefactDeleted, VersionDiff
 from callsheet.server.artefacts.service import RequestContext
 from callsheet.server.artefacts.views import VersionQuery, reply_builder
+from callsheet.server.artefacts.zip_files import download_headers
+from callsheet.server.engine.json_values import dumps
 from callsheet.server.http.auth import current_owner
 from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import documented_responses
@@ -58,6 +60,11 @@ _QUERY = (*_READ, 422)
 _HTML: Final[dict[int | str, dict[str, Any]]] = {
     **documented_responses(*_QUERY, reply=None),
     200: {"content": {"text/html": {"schema": {"type": "string"}}}, "description": "The page"},
+}
+_OTIO_TYPE: Final = "application/vnd.pixar.opentimelineio+json"
+_OTIO: Final[dict[int | str, dict[str, Any]]] = {
+    **documented_responses(*_READ, reply=None),
+    200: {"content": {_OTIO_TYPE: {"schema": {"type": "object"}}}, "description": "The timeline"},
 }
 _VERSION = Query(max_length=80, description="A version's id; the newest if left out")
 _AT = Query(ge=0, le=36_000, description="Second at which the picture stands still; it plays if left out")
@@ -200,6 +207,15 @@ async def export_project(ref: _Project) -> dict[str, Any]:
     """Export name and scenes; `POST /api/projects` takes them back."""
     order, scenes = await projects.current_scenes(ref)
     return {"name": order.name, "scenes": [scene.data() for scene in scenes]}
+
+
+@router.get("/timeline.otio", responses=_OTIO, response_class=Response)
+@with_policy(API_READ)
+async def export_project_timeline(ref: _Project) -> Response:
+    """Export the project as a timeline in OpenTimelineIO's form, for editing programs."""
+    data = dumps(await projects.timeline_data(ref))
+    headers = download_headers(f"{ref.artefact.id}.otio")
+    return Response(data, media_type=_OTIO_TYPE, headers=headers)
 
 
 @router.put("/locks/{scene_id}", responses=documented_responses(*_READ, reply=LockedScenes))

@@ -1,4 +1,4 @@
-"""Export of a narration as Markdown, SRT, WebVTT or JSON."""
+"""Export of a narration as Markdown, SRT, WebVTT, JSON or slides."""
 
 import re
 import textwrap
@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 from callsheet.state.errors import Invalid
 from callsheet.state.languages import find
 from callsheet.state.lessons.narration import Narration, Segment, length
+from callsheet.state.lessons.slides import slides
 
 _LINE: Final = 42
 """Maximum characters in a line of subtitles; half for wide characters."""
@@ -31,7 +32,7 @@ Times = Sequence[tuple[float, float]]
 
 
 def export(narration: Narration, form: str, times: Times = ()) -> str:
-    """Return the narration as text; `form` is md, srt, vtt or json, or `Invalid` is raised.
+    """Return the narration as text; `form` is md, srt, vtt, json or slides, or `Invalid` is raised.
 
     Subtitles follow `times` where they are known, else the times for which the narration was written.
     """
@@ -150,6 +151,11 @@ def _timestamp(at_ms: int, point: str) -> str:
     return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}{point}{ms:03}"
 
 
+def _slides(narration: Narration, times: Times) -> str:
+    del times
+    return slides(narration)
+
+
 def _json(narration: Narration, times: Times) -> str:
     del times
     return narration.model_dump_json(indent=2) + "\n"
@@ -160,4 +166,5 @@ _WRITERS: Final[Mapping[str, Callable[[Narration, Times], str]]] = {
     "srt": _srt,
     "vtt": _vtt,
     "json": _json,
+    "slides": _slides,
 }

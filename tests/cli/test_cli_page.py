@@ -84,6 +84,13 @@ def test_a_campaign_becomes_an_ad_and_the_ad_a_page(run_command: RunCommand) -> 
     assert_refused(run_command("videos", "new", "--from-lesson", "nobody"), "no lesson 'nobody'")
 
 
+def test_a_video_is_written_as_a_timeline(run_command: RunCommand, tmp_path: Path) -> None:
+    assert run_command("videos", "new", "--id", "film", "--starter", "app-promo").code == 0
+    file = tmp_path / "film.otio"
+    assert run_command("videos", "export", "film", str(file)).code == 0
+    assert json.loads(file.read_text())["OTIO_SCHEMA"] == "Timeline.1"
+
+
 def test_the_word_this_refers_to_the_selected_element(run_command: RunCommand) -> None:
     result = run_command("pages", "new", "make this red", "--id", "shop", "--select", "button-1", *OFFLINE)
     assert "button-1" in result.out

@@ -192,6 +192,7 @@ async def call_videos(call: CheckedClient) -> None:
     for path in ("/preview", "/scenes/scene-1/preview", "/scenes/scene-1/versions/v1/diff/v1"):
         await call("GET", project + path)
     exported = await call("GET", f"{project}/export")
+    await call("GET", f"{project}/timeline.otio")
     await call("POST", "/api/projects", {"name": "a copy", "scenes": exported["scenes"]})
     await call("GET", "/api/projects")
     await call("PUT", f"{project}/locks/scene-1")

@@ -45,6 +45,7 @@ from callsheet.server.video.schemas import (
 from callsheet.server.video.service import Started
 from callsheet.state.errors import Missing
 from callsheet.state.times import iso_time_or_none
+from callsheet.state.video.film import Film, film
 from callsheet.state.video.preview import POLICY, project_page, scene_page
 from callsheet.state.video.scene import Scene
 from callsheet.storage.threads.threads import Thread
@@ -207,6 +208,14 @@ async def export_project(ref: _Project) -> dict[str, Any]:
     """Export name and scenes; `POST /api/projects` takes them back."""
     order, scenes = await projects.current_scenes(ref)
     return {"name": order.name, "scenes": [scene.data() for scene in scenes]}
+
+
+@router.get("/film", responses=documented_responses(*_READ, reply=Film))
+@with_policy(API_READ)
+async def get_project_film(ref: _Project) -> Film:
+    """Show what a film of the project is drawn of: places in pixels, movements in frames."""
+    order, scenes = await projects.current_scenes(ref)
+    return film(scenes, order.name)
 
 
 @router.get("/timeline.otio", responses=_OTIO, response_class=Response)

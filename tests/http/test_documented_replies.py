@@ -193,6 +193,7 @@ async def call_videos(call: CheckedClient) -> None:
         await call("GET", project + path)
     exported = await call("GET", f"{project}/export")
     await call("GET", f"{project}/timeline.otio")
+    await call("GET", f"{project}/film")
     await call("POST", "/api/projects", {"name": "a copy", "scenes": exported["scenes"]})
     await call("GET", "/api/projects")
     await call("PUT", f"{project}/locks/scene-1")

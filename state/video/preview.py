@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Final
 
-from callsheet.state.video.layout import DEVICE_RADIUS, MOTIONS, Move, MotionStep, fill_of, note_of
+from callsheet.state.video.layout import DEVICE_RADIUS, MOTIONS, MotionStep, Move, fill_of, note_of
 from callsheet.state.video.scene import FPS, Animation, Background, Scene, SceneElement
 
 POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"

@@ -16,16 +16,19 @@ from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
 
 from callsheet import storage
 from callsheet.graphs.loop import LoopWorkflow
+from callsheet.nodes.ads.planning import AdPlanning
 from callsheet.nodes.lean import LeanTool, choice, text
 from callsheet.nodes.workflow import ArtefactSpec, LeanProfile, ModelView, TurnRules
 from callsheet.state.ads import ad, brief
 from callsheet.state.ads.ad import AdState
 from callsheet.state.ads.brief import Brief
 from callsheet.state.ads.foreign import client_name
+from callsheet.state.ads.preflight import preflight_line
 from callsheet.state.conversation import first_requests, turn_starts
 from callsheet.state.state_block import StateLine, fit
 from callsheet.state.workflow import DraftMade
 from callsheet.storage.artefacts.artefacts import Artefact, StreamHead
+from callsheet.storage.artefacts.recordings import RecordingRecord
 from callsheet.tools import REGISTRY
 from callsheet.tools.ads import drafts, voices
 from callsheet.tools.call import Scope
@@ -79,6 +82,10 @@ class AdModelView(ModelView[AdState]):
     def state_block(self, state: AdState, scope: Scope, heads: Mapping[str, StreamHead]) -> str:
         """Return the ad's length, newest versions and the words that fit; voices while none is cast."""
         del state
+        return self.block(scope, heads, None)
+
+    def block(self, scope: Scope, heads: Mapping[str, StreamHead], rendering: RecordingRecord | None) -> str:
+        """Return the state block; a rendering of the newest versions gives measured times and its checks."""
         newest = {name: head.newest for name, head in heads.items() if head.newest}
         active = {name: head.active for name, head in heads.items()}
         locked = frozenset().union(*(head.locked for head in heads.values()))
@@ -88,10 +95,13 @@ class AdModelView(ModelView[AdState]):
         effects = data.get("sfx", {}).get("soundFxPrompts", ())
         lines = [StateLine(ad.heading(spot, language, scope.facts["market"], effects))]
         if newest:
-            timed = ad.timeline(data, language=language, spot_s=spot)
+            speech_s = rendering["details"]["speechSeconds"] if rendering else {}
+            timed = ad.timeline(data, language=language, spot_s=spot, speech_s=speech_s)
             cast = {str(one["voiceId"]) for one in data.get("voices", {}).get("voiceTracks", ())}
             known = {name: voice.words() for name in cast if (voice := voices.find(name))}
             lines += [*ad.stream_lines(newest, active, locked, known), StateLine(ad.length_line(timed))]
+        if rendering:
+            lines.append(StateLine(preflight_line(rendering["details"], rendering["size"])))
         if "voices" not in newest:
             offered = voices.casting(scope.facts["language"], scope.facts["market"])
             lines += ad.casting_lines({one.id: one.words() for one in offered}, scope.facts["language"])
@@ -179,6 +189,9 @@ def _script_with_track(tracks: Sequence[Mapping[str, Any]], given: Mapping[str, 
     }
 
 
+_VIEW: Final = AdModelView()
+
+
 class AdCreation(LoopWorkflow[AdState]):
     """Audio ads from briefs."""
 
@@ -191,7 +204,8 @@ class AdCreation(LoopWorkflow[AdState]):
     )
     state = AdState
     artefact = AdArtefact("ad", ad.STREAMS)
-    view = AdModelView()
+    view = _VIEW
+    planning = AdPlanning(_VIEW.block)
     turn = AdTurnRules()
     lean = LeanAd()
 

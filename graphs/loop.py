@@ -4,14 +4,14 @@ START → planner → tool_executor → planner … → summarizer → END, by w
 """
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime, get_runtime
 
 from callsheet.nodes.approval import approval_node, needs_approval
 from callsheet.nodes.node import run_context
-from callsheet.nodes.planner import planner_node
+from callsheet.nodes.planner import Planning, planner_node
 from callsheet.nodes.summarizer import summarizer_node
 from callsheet.nodes.tool_executor import tool_executor_node
 from callsheet.nodes.workflow import S, WorkflowSpec
@@ -22,11 +22,14 @@ from callsheet.state.workflow import Workflow, is_repetition
 class LoopWorkflow(WorkflowSpec[S]):
     """A workflow whose graph is the shared loop."""
 
+    planning: ClassVar[Planning | None] = None
+    """The planner's part that differs; None for the usual one."""
+
     def build(self) -> StateGraph[Any, Context]:
         """Return the graph's builder."""
         builder: StateGraph[Any, Context] = StateGraph(self.state, context_schema=Context)
         # Without the schema LangGraph would hand a shared node only the keys that its own annotation names.
-        builder.add_node("planner", planner_node(self), input_schema=self.state)
+        builder.add_node("planner", planner_node(self, self.planning), input_schema=self.state)
         builder.add_node("approval", approval_node(self), input_schema=self.state)
         builder.add_node("tool_executor", tool_executor_node(self), input_schema=self.state)
         builder.add_node("summarizer", summarizer_node(self), input_schema=self.state)

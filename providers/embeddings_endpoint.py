@@ -18,22 +18,6 @@ _NO_KEY: Final = "none"
 """Sent to a server that needs no key, because the client requires one."""
 
 
-class _Translator(ErrorTranslator):
-    """Names the settings of embeddings in messages."""
-
-    @property
-    def _key(self) -> str:
-        return VARIABLES["key"]
-
-    @property
-    def _base_url(self) -> str:
-        return VARIABLES["url"]
-
-    @property
-    def _timeout(self) -> str:
-        return VARIABLES["timeout_s"]
-
-
 class EmbeddingsEndpoint:
     """Vectors of texts from an endpoint. Implements `Embeddings` of `storage.campaigns`."""
 
@@ -44,8 +28,14 @@ class EmbeddingsEndpoint:
         self._settings = settings
         self._key = settings.key.get_secret_value()
         self.model = f"endpoint/{settings.model}"
-        self._errors = _Translator(
-            "the embeddings server", _PREFIX, settings.model, settings.url, self._key, "a list of embeddings"
+        self._errors = ErrorTranslator(
+            title="the embeddings server",
+            prefix=_PREFIX,
+            model=settings.model,
+            url=settings.url,
+            key=self._key,
+            answer="a list of embeddings",
+            variables=VARIABLES,
         )
 
     async def vectors(self, texts: Sequence[str]) -> list[list[float]]:

@@ -78,6 +78,8 @@ class ErrorTranslator:
     """API key; appears in no message."""
     answer: str = "a chat completion"
     """Kind of answer in messages."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Variables of `key`, `url` and `timeout_s` that are not called by the prefix."""
 
     @contextmanager
     def translate(self) -> Iterator[None]:
@@ -193,15 +195,15 @@ class ErrorTranslator:
 
     @property
     def _key(self) -> str:
-        return f"{self.prefix}_API_KEY"
+        return self.variables.get("key", f"{self.prefix}_API_KEY")
 
     @property
     def _base_url(self) -> str:
-        return f"{self.prefix}_BASE_URL"
+        return self.variables.get("url", f"{self.prefix}_BASE_URL")
 
     @property
     def _timeout(self) -> str:
-        return f"{self.prefix}_TIMEOUT_S"
+        return self.variables.get("timeout_s", f"{self.prefix}_TIMEOUT_S")
 
 
 def _overflows(error: Exception) -> bool:

@@ -6,7 +6,11 @@ from callsheet.tools.registry import index
 
 REGISTRY: Final = index(
     ad=["callsheet.tools.ads.drafts"],
-    lesson=["callsheet.tools.lessons.lesson", "callsheet.tools.lessons.decisions"],
+    lesson=[
+        "callsheet.tools.lessons.lesson",
+        "callsheet.tools.lessons.decisions",
+        "callsheet.tools.lessons.quiz",
+    ],
     campaign=["callsheet.tools.campaigns.search", "callsheet.tools.campaigns.answer"],
     video=["callsheet.tools.video.scenes", "callsheet.tools.video.gathering"],
     page=["callsheet.tools.pages.edits", "callsheet.tools.pages.uploads", "callsheet.tools.pages.fetch"],

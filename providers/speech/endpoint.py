@@ -2,61 +2,36 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import openai
 
 from callsheet.providers.errors import ErrorTranslator
-from callsheet.providers.speech import VARIABLES, Line, SpeechSettings
+from callsheet.providers.speech import HEADS, MAX_SOUND_BYTES, VARIABLES, Line, SpeechSettings, say_each
 from callsheet.state.errors import Unavailable
 
-_AT_ONCE: Final = 4
-"""Lines that are asked for at the same time."""
-MAX_SOUND_BYTES: Final = 12_000_000
-"""Most bytes of one line's sound: four minutes of what the endpoint is asked for."""
 _NO_KEY: Final = "none"
 """Sent to a server that needs no key, because the client requires one."""
-_HEADS: Final = (b"RIFF", b"ID3", b"fLaC", b"OggS", b"\xff\xf3", b"\xff\xfb", b"\xff\xf2", b"\xff\xfa")
-"""First bytes of sound files."""
-
-
-@dataclass(frozen=True)
-class _SpeechErrorTranslator(ErrorTranslator):
-    """Names the settings of speech in messages."""
-
-    key_name: str = VARIABLES["key"]
-
-    @property
-    def _key(self) -> str:
-        return self.key_name
-
-    @property
-    def _base_url(self) -> str:
-        return VARIABLES["url"]
-
-    @property
-    def _timeout(self) -> str:
-        return VARIABLES["timeout_s"]
 
 
 class SpeechEndpoint:
     """Speech from an endpoint. Implements `Speech`."""
 
-    is_local = False
+    provider = "openai"
 
     def __init__(self, settings: SpeechSettings) -> None:
         self._settings = settings
         self._secret = settings.key.get_secret_value()
         self.model = f"endpoint/{settings.model}@{settings.url}"
-        self._errors = _SpeechErrorTranslator(
+        self._errors = ErrorTranslator(
             title="the speech server",
             prefix="SPEECH",
             model=settings.model,
             url=settings.url,
             key=self._secret,
             answer="a sound file",
-            key_name=settings.key_name,
+            variables={**VARIABLES, "key": settings.key_name},
         )
 
     async def say(self, lines: Sequence[Line]) -> list[bytes]:
@@ -64,16 +39,10 @@ class SpeechEndpoint:
         client = openai.AsyncOpenAI(
             base_url=self._settings.url, api_key=self._secret or _NO_KEY, timeout=self._settings.timeout_s
         )
-        turns = asyncio.Semaphore(_AT_ONCE)
         async with client:
-            try:
-                async with asyncio.TaskGroup() as group:
-                    tasks = [group.create_task(self._say_one(client, line, turns)) for line in lines]
-            except ExceptionGroup as failures:
-                raise failures.exceptions[0] from None
-        return [task.result() for task in tasks]
+            return await say_each(lines, partial(self._say_one, client))
 
-    async def _say_one(self, client: openai.AsyncOpenAI, line: Line, turns: asyncio.Semaphore) -> bytes:
+    async def _say_one(self, client: openai.AsyncOpenAI, line: Line) -> bytes:
         sound = bytearray()
         directed = {"instructions": line.direction} if line.direction else {}
         request = client.audio.speech.with_streaming_response.create(
@@ -84,15 +53,14 @@ class SpeechEndpoint:
             speed=line.speed,
             **directed,
         )
-        async with turns:
-            with self._errors.translate():
-                await self._read(request, sound)
+        with self._errors.translate():
+            await self._read(request, sound)
         if len(sound) > MAX_SOUND_BYTES:
             raise Unavailable(
                 f"the speech server sent over {MAX_SOUND_BYTES} bytes for one line",
                 remedy=f"shorten the line, or check {VARIABLES['url']}",
             )
-        if not sound.startswith(_HEADS):
+        if not sound.startswith(HEADS):
             raise self._errors.unreadable_answer(bytes(sound[:100]).decode(errors="replace"))
         return bytes(sound)
 

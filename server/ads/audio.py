@@ -1,34 +1,39 @@
 """The sound of an ad: rendered from versions and mixer, and kept by the digest of all that it is made of."""
 
-from base64 import b64decode
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any, Final, Literal
 from urllib.parse import quote, urlencode
 
 from pydantic import BaseModel, ConfigDict, Field
 from typing_extensions import TypedDict
 
-from callsheet.providers.speech import Speech
+from callsheet.providers.speech import SpeechEngines
 from callsheet.server.ads import edits, service
 from callsheet.server.ads.edits import AdRef, ChosenVersions
-from callsheet.server.artefacts.recordings import Report
-from callsheet.server.artefacts.speech import digest_of, find_speech, require_audio, speak
+from callsheet.server.artefacts.recordings import Details, Mix, Report, find_or_render
+from callsheet.server.artefacts.speech import digest_of, find_speech, require_audio, speech_of
 from callsheet.state.ads import ad
 from callsheet.state.ads.preflight import Measured, RuleCheck, preflight
 from callsheet.state.ads.profiles import PROFILES
 from callsheet.state.ads.timeline import Timeline
-from callsheet.state.errors import Conflict, Missing, Oversized, TooLarge
+from callsheet.state.errors import Conflict, Missing, TooLarge
+from callsheet.state.pronunciations import respell
+from callsheet.storage import pronunciations
 from callsheet.storage.artefacts import recordings
 from callsheet.storage.artefacts.recordings import RecordingRecord
 from callsheet.tools.audio.casting import CastLine, cast
-from callsheet.tools.guard.sandbox import SandboxTask, TaskLimits, owner_turn, run_task
+from callsheet.tools.guard.sandbox import SandboxTask, TaskLimits
 
 AudioFormat = Literal["mp3", "ogg", "wav"]
 ProfileName = Literal["spotify", "ebu-r128", "atsc-a85", "podcast", "plain"]
+PRONUNCIATIONS: Final = "pronunciations"
+"""Field of an ad's record."""
 MAX_S: Final = 180.0
 """Longest ad that is rendered."""
-_VERSION: Final = 1
+_VERSION: Final = 2
 """Version of the rendering: another one makes every ad again."""
 _LIMITS: Final = TaskLimits(memory_bytes=2**30, cpu_s=90.0, output_bytes=60_000_000)
 
@@ -82,7 +87,7 @@ class AdScore:
     language: str
     spot_s: float
     lines: list[CastLine]
-    speech: Speech
+    speech: SpeechEngines
 
     @property
     def digest(self) -> str:
@@ -107,6 +112,8 @@ async def read_score(ref: AdRef, request: RenderRequest) -> AdScore:
     _require_playable(ref, request, timeline, streams)
     language, spot_s = service.language_and_length(ref.thread, ref.facts, streams)
     speech = find_speech()
+    names = await ad_pronunciations(ref)
+    written = [{**track, "text": respell(track["text"], names)} for track in tracks]
     return AdScore(
         ref=ref,
         request=request,
@@ -115,9 +122,15 @@ async def read_score(ref: AdRef, request: RenderRequest) -> AdScore:
         mixer=ad.mixer(streams, await ref.artefact.mixer()),
         language=language,
         spot_s=spot_s,
-        lines=cast(tracks, language, speech),
+        lines=cast(written, language, speech),
         speech=speech,
     )
+
+
+async def ad_pronunciations(ref: AdRef) -> dict[str, str]:
+    """Return how names are spoken in an ad: its owner's pronunciations, and over them its own."""
+    own: dict[str, str] = json.loads((await ref.artefact.meta()).get(PRONUNCIATIONS, "{}"))
+    return {**await pronunciations.read(ref.storage, ref.thread.owner), **own}
 
 
 def _require_playable(
@@ -146,40 +159,35 @@ async def render(score: AdScore, report: Report) -> Rendering:
 
     An owner's renderings take turns. Raises what the engine of speech raises, and `TooLarge`.
     """
-    owner = score.ref.thread.owner
-    async with owner_turn(f"rendering:{owner}"):
-        record = await find_rendering(score)
-        if record is None:
-            try:
-                record = await _render(score, report)
-            except Oversized as error:
-                raise TooLarge(
-                    f"the ad is too much to render: {error.message}", remedy="shorten it"
-                ) from error
+    record = await find_or_render(
+        score.ref.thread.owner, partial(find_rendering, score), partial(_render, score, report), "shorten it"
+    )
     return view(score, record)
 
 
 async def _render(score: AdScore, report: Report) -> RecordingRecord:
-    report("speech", 0, len(score.lines))
-    sounds = await speak(
-        score.ref.storage, score.ref.thread.owner, score.speech, [x.line for x in score.lines]
-    )
-    report("speech", len(score.lines), len(score.lines))
-    notices = list(dict.fromkeys(one.notice for one in score.lines if one.notice))
-    arguments = {
-        "clips": {one.id: len(sound) for one, sound in zip(score.lines, sounds, strict=True)},
-        "streams": score.streams,
-        "mixer": score.mixer,
-        "options": _options(score, notices),
-    }
-    task = SandboxTask("the mix", "callsheet.tools.audio.mixing", "mix_ad", arguments, b"".join(sounds))
-    mixed = await run_task(task, _LIMITS, lambda done, of: report("mix", done, of))
-    report("mix", 1, 1)
-    sound = b64decode(mixed.pop("sound"))
-    details = {**mixed, "notices": [*notices, *mixed.pop("notes")], "versions": dict(score.versions)}
-    media_type = details.pop("type")
-    ref = score.ref
-    return await recordings.store(ref.storage, ref.artefact, score.digest, sound, media_type, details)
+    ref, lines = score.ref, [one.line for one in score.lines]
+    report("speech", 0, len(lines))
+    async with speech_of(ref.storage, ref.thread.owner, score.speech, lines) as sounds:
+        report("speech", len(lines), len(lines))
+        notices = list(dict.fromkeys(one.notice for one in score.lines if one.notice))
+        arguments = {
+            "clips": {one.id: len(sound) for one, sound in zip(score.lines, sounds, strict=True)},
+            "streams": score.streams,
+            "mixer": score.mixer,
+            "options": _options(score, notices),
+        }
+        task = SandboxTask("the mix", "callsheet.tools.audio.mixing", "mix_ad", arguments, b"".join(sounds))
+        details = partial(_details, score, notices)
+        return await Mix(ref.storage, ref.artefact, score.digest, task, _LIMITS, details).store(report)
+
+
+def _details(score: AdScore, notices: list[str], mixed: dict[str, Any]) -> Details:
+    tracks = score.streams.get("voices", {}).get("voiceTracks", ())
+    words = sum(len(track["text"].split()) for track in tracks)
+    request = score.request.model_dump(include={"profile", "track", "format"})
+    kept = {**request, "words": words, "versions": dict(score.versions)}
+    return {**mixed, "notices": [*notices, *mixed.pop("notes")], **kept}
 
 
 def _options(score: AdScore, notices: list[str]) -> dict[str, Any]:
@@ -211,19 +219,8 @@ async def preflight_view(score: AdScore, profile: ProfileName) -> PreflightRepor
     record = await find_rendering(score)
     if record is None:
         raise missing_rendering(score)
-    rules, details = PROFILES[profile], record["details"]
-    measured = Measured(
-        seconds=details["seconds"],
-        size=record["size"],
-        format=score.request.format,
-        sample_rate=details["sampleRate"],
-        loudness_lufs=details["loudnessLufs"],
-        peak_dbtp=details["truePeakDbtp"],
-        silence_s=tuple(details["silenceSeconds"]),
-        words=sum(len(one.line.text.split()) for one in score.lines),
-        script_s=details["timeline"]["durationSeconds"],
-        stand_ins=tuple(details["notices"]),
-    )
+    rules = PROFILES[profile]
+    measured = Measured.of_rendering(record["details"], record["size"])
     checks = preflight(rules, measured)
     verdicts = {check["verdict"] for check in checks}
     return PreflightReport(

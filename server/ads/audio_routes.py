@@ -1,29 +1,33 @@
 """The sound of an ad over REST: render it, hear it, hear a voice."""
 
-import asyncio
+import json
 from functools import partial
 from typing import Annotated, Any, Final
 from urllib.parse import quote
 
 from fastapi import Query, Request
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
 from callsheet.server.ads import audio, edits, handoff
 from callsheet.server.ads.audio import PreflightReport, ProfileName, Rendering, RenderRequest
 from callsheet.server.artefacts.recordings import SOUND, progress_events, render_events, sound_reply
-from callsheet.server.artefacts.speech import find_speech, require_audio, speak
+from callsheet.server.artefacts.speech import find_speech, require_audio, speech_of
+from callsheet.server.artefacts.zip_files import ZIP, zip_reply
 from callsheet.server.http.auth import current_owner
 from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import documented_responses
-from callsheet.server.http.policy import API_READ, API_RUN, with_policy
+from callsheet.server.http.policy import API_READ, API_RUN, API_WRITE, with_policy
 from callsheet.server.http.replies import JsonReply, event_stream_reply, wants_event_stream
 from callsheet.server.http.requests import api_router
 from callsheet.state.errors import Missing
+from callsheet.state.pronunciations import Pronunciations
+from callsheet.storage import pronunciations
 from callsheet.tools.ads import voices
 from callsheet.tools.audio.casting import cast
 
 router = api_router("/api/ads/{ad_id}", "ads")
+name_router = api_router("/api/pronunciations", "voices")
 voice_router = api_router("/api/voices", "voices")
 _ERRORS: Final = (400, 403, 404, 409, 413, 422, 429, 500, 501, 503, 504)
 _RENDER: Final = documented_responses(*_ERRORS, reply=Rendering)
@@ -33,13 +37,6 @@ _FILE: Final[dict[int | str, dict[str, Any]]] = {
     200: SOUND,
     206: SOUND,
     304: {"description": "The file is the one that If-None-Match names"},
-}
-_ZIP: Final[dict[int | str, dict[str, Any]]] = {
-    **documented_responses(*_ERRORS, reply=None),
-    200: {
-        "content": {"application/zip": {"schema": {"type": "string", "format": "binary"}}},
-        "description": "A ZIP file",
-    },
 }
 _SAMPLES: Final = {
     "english": "Hello. This is how I sound in an advertisement.",
@@ -115,20 +112,64 @@ async def check_ad(
     return await audio.preflight_view(await audio.read_score(ref, chosen), query.against or query.profile)
 
 
-@router.get("/handoff", responses=_ZIP, response_class=Response)
+class PronunciationMap(BaseModel):
+    """Pronunciations of names; a text stays as it is written."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    names: Pronunciations
+
+
+_NAMES: Final = documented_responses(400, 403, 413, 422, 500, 503, 504, reply=PronunciationMap)
+_AD_NAMES: Final = documented_responses(400, 403, 404, 413, 422, 500, 503, 504, reply=PronunciationMap)
+
+
+@name_router.get("", responses=_NAMES)
+@with_policy(API_READ)
+async def list_pronunciations(request: Request) -> dict[str, Any]:
+    """List the pronunciations of names for everything of the owner's."""
+    return {"names": await pronunciations.read(app_context(request).storage, current_owner(request))}
+
+
+@name_router.put("", responses=_NAMES)
+@with_policy(API_WRITE)
+async def set_pronunciations(body: PronunciationMap, request: Request) -> PronunciationMap:
+    """Set the pronunciations of names for everything of the owner's, in place of the earlier ones."""
+    await pronunciations.replace(app_context(request).storage, current_owner(request), body.names)
+    return body
+
+
+@router.get("/pronunciations", responses=_AD_NAMES)
+@with_policy(API_READ)
+async def list_ad_pronunciations(ad_id: str, request: Request) -> dict[str, Any]:
+    """List the pronunciations of names in this ad, the owner's included."""
+    ref = await edits.find_ad(app_context(request).storage, ad_id, current_owner(request))
+    return {"names": await audio.ad_pronunciations(ref)}
+
+
+@router.put("/pronunciations", responses=_AD_NAMES)
+@with_policy(API_WRITE)
+async def set_ad_pronunciations(ad_id: str, body: PronunciationMap, request: Request) -> dict[str, Any]:
+    """Set the pronunciations of names in this ad; each wins over the owner's.
+
+    Returns all that apply.
+    """
+    ref = await edits.find_ad(app_context(request).storage, ad_id, current_owner(request))
+    names = json.dumps(body.names, ensure_ascii=False)
+    await ref.artefact.set_facts({audio.PRONUNCIATIONS: names})
+    return {"names": await audio.ad_pronunciations(ref)}
+
+
+@router.get(
+    "/handoff", responses=documented_responses(*_ERRORS, reply=None) | {200: ZIP}, response_class=Response
+)
 @with_policy(API_READ)
 async def export_handoff(ad_id: str, query: Annotated[HandoffQuery, Query()], request: Request) -> Response:
     """Export the rendered ad as a ZIP file: script, cue sheet, checks, sound, and VAST with `mediaUrl`."""
     ref = await edits.find_ad(app_context(request).storage, ad_id, current_owner(request))
     chosen = RenderRequest(**query.model_dump(exclude={"mediaUrl"}))
     files = await handoff.handoff_files(await audio.read_score(ref, chosen), query.mediaUrl)
-    name = quote(f"{ref.artefact.id}.zip", safe="")
-    headers = {
-        "Content-Disposition": f"attachment; filename*=UTF-8''{name}",
-        "X-Content-Type-Options": "nosniff",
-    }
-    content = await asyncio.to_thread(handoff.zip_files, files)
-    return Response(content, media_type="application/zip", headers=headers)
+    return await zip_reply(files, f"{ref.artefact.id}.zip")
 
 
 @voice_router.get("/{voice_id}/preview", responses=_FILE, response_class=Response)
@@ -143,7 +184,8 @@ async def preview_voice(voice_id: str, request: Request) -> Response:
     speech = find_speech(owner)
     text = _SAMPLES.get(voice.language, voice.name)
     [sample] = cast([{"id": "sample", "voiceId": voice_id, "text": text}], voice.language, speech)
-    [sound] = await speak(app_context(request).storage, owner, speech, [sample.line])
+    async with speech_of(app_context(request).storage, owner, speech, [sample.line]) as sounds:
+        sound = sounds[0]
     headers = {
         "Cache-Control": "private, max-age=3600",
         "Content-Security-Policy": "default-src 'none'; sandbox",

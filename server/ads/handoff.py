@@ -1,18 +1,11 @@
-"""The hand-off of an ad: one ZIP file with script, cue sheet, checks, the sound, and VAST."""
+"""The hand-off of an ad: script, cue sheet, checks, the sound, and VAST."""
 
-import io
 import json
-import zipfile
-from collections.abc import Mapping
-from typing import Final
 
 from callsheet.server.ads import audio
 from callsheet.server.ads.audio import AdScore
 from callsheet.state.ads import handoff
 from callsheet.storage.artefacts import recordings
-
-_TIME: Final = (1980, 1, 1, 0, 0, 0)
-"""Time of every file inside, so that the same ad has the same bytes."""
 
 
 async def handoff_files(score: AdScore, media_url: str | None) -> dict[str, bytes]:
@@ -37,12 +30,3 @@ async def handoff_files(score: AdScore, media_url: str | None) -> dict[str, byte
     if media_url:
         files["vast.xml"] = handoff.vast(name, media_url, record["type"], details["seconds"]).encode()
     return files
-
-
-def zip_files(files: Mapping[str, bytes]) -> bytes:
-    """Return a ZIP file of the files."""
-    target = io.BytesIO()
-    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in files.items():
-            archive.writestr(zipfile.ZipInfo(name, _TIME), content)
-    return target.getvalue()

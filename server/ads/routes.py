@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
 from typing import Annotated, Any, Final
 
 from fastapi import Body, Depends, Query, Request
@@ -11,6 +12,7 @@ from starlette.responses import Response
 from callsheet.server.ads import audio_routes, edits, service, voice_routes
 from callsheet.server.ads.schemas import (
     AdChat,
+    AdFromCampaigns,
     AdGenerate,
     AdList,
     AdTurn,
@@ -62,6 +64,20 @@ async def generate_ad(body: AdGenerate, request: Request, idempotency_key: Idemp
     """
     caller = RequestContext(current_owner(request), idempotency_key, body.context())
     return await _execute(request, await service.generate_run(app_context(request).storage, body, caller))
+
+
+@router.post("/ads", responses=_RUN, response_model=None, openapi_extra=RESUMABLE)
+@with_policy(API_RUN)
+async def create_ad(
+    body: AdFromCampaigns, request: Request, idempotency_key: IdempotencyKey = None
+) -> Response:
+    """Create an ad from campaigns of the library: their offers, word for word, are its brief.
+
+    The record of the ad names the campaigns (`GET /api/artefacts/ad/{id}`). Streams events like generate.
+    """
+    caller = RequestContext(current_owner(request), idempotency_key, body.context())
+    run, fact = await service.campaign_run(app_context(request).storage, body, caller)
+    return await _execute(request, run, fact)
 
 
 @router.post("/ads/{ad_id}/chat", responses=_RUN, response_model=None, openapi_extra=RESUMABLE)
@@ -187,11 +203,13 @@ async def _ad_ref(ad_id: str, request: Request) -> edits.AdRef:
     return await edits.find_ad(app_context(request).storage, ad_id, current_owner(request))
 
 
-async def _execute(request: Request, run_request: RunRequest) -> Response:
+async def _execute(
+    request: Request, run_request: RunRequest, facts: Mapping[str, str] = MappingProxyType({})
+) -> Response:
     if replies.wants_event_stream(request):
         run_request = replace(run_request, request={**run_request.request, "stream_mode": [*CHAT]})
     worker = app_context(request).worker
-    return await turn_reply(request, run_request, partial(service.submit, worker, run_request))
+    return await turn_reply(request, run_request, partial(service.submit, worker, run_request, facts))
 
 
 _VERSION_WRITE = (*_READ, 413, 422)
@@ -333,7 +351,14 @@ def _require_number(facts: Mapping[str, str], name: str) -> None:
 
 
 API: Final = FeatureApi(
-    routers=(router, audio_routes.router, version_router, audio_routes.voice_router, voice_routes.router),
+    routers=(
+        router,
+        audio_routes.router,
+        version_router,
+        audio_routes.voice_router,
+        audio_routes.name_router,
+        voice_routes.router,
+    ),
     reply_builder=service.reply_builder,
     tags={
         "ads": "Audio ads: made from a brief, refined by chat",

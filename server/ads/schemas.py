@@ -296,6 +296,20 @@ class AdGenerate(_AdFields):
     useToolCalling: bool | None = Field(None, description="Accepted; tools are always used")
 
 
+class AdFromCampaigns(_AdFields):
+    """A new ad from campaigns of the library."""
+
+    campaignIds: list[Annotated[str, Field(min_length=1, max_length=255)]] = Field(
+        min_length=1, max_length=10, description="Campaigns whose offers the ad is to say"
+    )
+    adId: str | None = Field(None, min_length=1, max_length=255, description="Made if left out")
+    client: str | None = Field(
+        None, max_length=2_000, description="Who the ad is for; needed where the campaigns are of several"
+    )
+    wish: str = Field("", max_length=4_000, description="Whatever else the ad shall say or be")
+    duration: Number | None = Field(None, description="The spot's length in seconds")
+
+
 class AdChat(_AdFields):
     """A message about an ad."""
 

@@ -10,8 +10,10 @@ from types import MappingProxyType
 from typing import Any, Final, cast
 
 from callsheet.graphs import ad_creation
-from callsheet.server.ads.schemas import AdChat, AdGenerate
+from callsheet.server.ads.schemas import AdChat, AdFromCampaigns, AdGenerate
 from callsheet.server.artefacts import service as artefact_service
+from callsheet.server.artefacts import sources
+from callsheet.server.artefacts.schemas import ArtefactSource
 from callsheet.server.artefacts.service import (
     ArtefactService,
     RequestContext,
@@ -28,7 +30,10 @@ from callsheet.server.engine.worker import Ack, Worker
 from callsheet.state.ads import ad, brief
 from callsheet.state.ads.ad import AdState
 from callsheet.state.ads.timeline import Timeline
-from callsheet.state.errors import Refused
+from callsheet.state.campaigns.offers import campaign_brief, offer_of
+from callsheet.state.errors import Missing, Refused
+from callsheet.storage.artefacts.artefacts import Artefact
+from callsheet.storage.campaigns import library as libraries
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.runs.records import Created, Run, RunRequest
 from callsheet.storage.threads import threads
@@ -60,6 +65,31 @@ async def generate_run(storage: Storage, body: AdGenerate, caller: RequestContex
     request = run_request(thread, caller, {"ask": "generate", "brief": parsed_brief}, input=graph_input)
     # The claim stores the brief's facts where there are none.
     return replace(request, precondition=None)
+
+
+async def campaign_run(
+    storage: Storage, body: AdFromCampaigns, caller: RequestContext
+) -> tuple[RunRequest, dict[str, str]]:
+    """Return the run that makes an ad of campaigns' offers, and the sources for its record; write nothing.
+
+    Raises `Missing` for an unknown campaign, `Invalid` for campaigns that no brief follows from, and
+    `Conflict` if there is such an ad of another request.
+    """
+    owner = caller.owner
+    ids = list(dict.fromkeys(body.campaignIds))
+    campaigns = await (await libraries.library(storage, owner)).get(ids)
+    if missing := [one for one in ids if one not in {campaign.id for campaign in campaigns}]:
+        raise Missing(f"there is no campaign {missing[0]!r}", remedy="list them with GET /api/campaigns")
+    offers = campaign_brief(campaigns, body.client or "", body.wish)
+    taken: list[ArtefactSource] = [
+        {"kind": "campaign", "id": one.id, "text": offer_of(one)} for one in campaigns
+    ]
+    fact = sources.sources_fact(taken, caller.idempotency_key)
+    ad_id = await sources.new_id(storage, KIND, owner, body.adId, caller.idempotency_key)
+    artefact = Artefact(storage, KIND, ad_id, owner)
+    sources.require_unused(artefact, await artefact.meta(), fact)
+    fields = body.model_dump(exclude={"campaignIds", "adId", "client", "wish"}, exclude_none=True)
+    return await generate_run(storage, AdGenerate(adId=ad_id, brief=offers, **fields), caller), fact
 
 
 async def chat_run(worker: Worker, ad_id: str, body: AdChat, caller: RequestContext) -> RunRequest:
@@ -105,14 +135,16 @@ async def _find_thread(storage: Storage, name: str, owner: str, conversation_id:
     return await ADS.find_thread(storage, ADS.artefact_id(named), owner, conversation_id, named)
 
 
-async def submit(worker: Worker, request: RunRequest) -> Created:
+async def submit(
+    worker: Worker, request: RunRequest, more: Mapping[str, str] = MappingProxyType({})
+) -> Created:
     """Record a run, and before it the ad as its owner's, whose conversation can continue after a failed turn.
 
-    Raises `Missing` if the ad has another conversation.
+    `more` are further facts of a new ad. Raises `Missing` if the ad has another conversation.
     """
     graph_input = request.request["input"] or {}
     facts = ad_facts(graph_input) if "brief" in graph_input else {}
-    return await artefact_service.submit(worker, request, facts)
+    return await artefact_service.submit(worker, request, {**facts, **more})
 
 
 async def run(worker: Worker, request: RunRequest) -> tuple[dict[str, Any], Ack]:

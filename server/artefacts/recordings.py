@@ -2,8 +2,10 @@
 
 import asyncio
 import re
+from base64 import b64decode
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -17,14 +19,17 @@ from callsheet.server.engine.json_values import dumps
 from callsheet.server.http.errors import error_body
 from callsheet.server.http.openapi import event_stream
 from callsheet.server.http.replies import Events, JsonReply, ServerEvent, StreamingReply
-from callsheet.state.errors import CallsheetError
+from callsheet.state.errors import CallsheetError, Oversized, TooLarge
 from callsheet.storage.artefacts import recordings
 from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.storage.artefacts.recordings import RecordingRecord
 from callsheet.storage.redis.connection import Storage
+from callsheet.tools.guard.sandbox import SandboxTask, TaskLimits, owner_turn, run_task
 
 Report = Callable[[str, int, int], None]
 """Receives the part of the work, and (done, total) of it."""
+Details = Mapping[str, Any]
+"""Measurements and notes on a rendered file."""
 Work = Callable[[Report], Awaitable[Mapping[str, Any]]]
 SOUND: Final[dict[str, Any]] = {
     "content": {
@@ -42,6 +47,46 @@ _SAFE: Final = {
     "Cache-Control": "private, no-cache",
     "Accept-Ranges": "bytes",
 }
+
+
+@dataclass(frozen=True)
+class Mix:
+    """A file to be mixed of spoken lines by a process of its own."""
+
+    storage: Storage
+    artefact: Artefact
+    digest: str
+    task: SandboxTask
+    limits: TaskLimits
+    details: Callable[[dict[str, Any]], Details]
+    """Returns the details that are kept, of the process's answer without the sound."""
+
+    async def store(self, report: Report) -> RecordingRecord:
+        """Mix the file, store it and return its record; raise `Oversized` beyond the limits."""
+        answer = await run_task(self.task, self.limits, lambda done, of: report("mix", done, of))
+        report("mix", 1, 1)
+        sound, media_type = b64decode(answer.pop("sound")), str(answer.pop("type"))
+        details = self.details(answer)
+        return await recordings.store(self.storage, self.artefact, self.digest, sound, media_type, details)
+
+
+async def find_or_render(
+    owner: str,
+    find: Callable[[], Awaitable[RecordingRecord | None]],
+    render: Callable[[], Awaitable[RecordingRecord]],
+    remedy: str,
+) -> RecordingRecord:
+    """Return the record of a file, which is rendered unless it is kept; an owner's renderings take turns.
+
+    Raises `TooLarge` with the remedy for what is too much to render, and what the engine of speech raises.
+    """
+    async with owner_turn(f"rendering:{owner}"):
+        if record := await find():
+            return record
+        try:
+            return await render()
+        except Oversized as error:
+            raise TooLarge(f"this is too much to render: {error.message}", remedy=remedy) from error
 
 
 def sound_reply(

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Query, Request
 
 from callsheet.nodes.workflow import WorkflowSpec
-from callsheet.server.artefacts import deletion, views
+from callsheet.server.artefacts import deletion, sources, views
 from callsheet.server.artefacts.schemas import (
     ArtefactDeleted,
     ArtefactList,
@@ -66,6 +66,8 @@ async def get_artefact(kind: str, artefact_id: str, request: Request) -> Artefac
         id=artefact_id,
         conversationId=meta.get("thread"),
         streams={name: _stream_view(stream) for name, stream in streams.items()},
+        sources=sources.source_list(meta),
+        uses=await sources.use_list(app_context(request).storage, meta),
     )
 
 

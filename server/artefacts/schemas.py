@@ -27,6 +27,18 @@ class ArtefactList(BaseModel):
     next: str | None = Field(description="Send it as `after` for the next page")
 
 
+class ArtefactSource(TypedDict):
+    """Something that an artefact was made from."""
+
+    kind: str
+    """Kind of an artefact, or `campaign`."""
+    id: str
+    versions: NotRequired[dict[str, str]]
+    """Version of each stream that was read."""
+    text: NotRequired[str]
+    """Words of a campaign that were taken."""
+
+
 class ArtefactStream(BaseModel):
     """The newest and the active version of a stream."""
 
@@ -41,6 +53,8 @@ class ArtefactView(ArtefactRef):
 
     conversationId: str | None
     streams: dict[str, ArtefactStream] = Field(description="By the stream's name")
+    sources: list[ArtefactSource] = Field(description="It was made from these")
+    uses: list[ArtefactRef] = Field(description="These were made from it")
 
 
 class ArtefactVersionBase(BaseModel):

@@ -1,12 +1,13 @@
 """Speech for ads and lessons: the engine that is configured, and lines that are spoken once within a day."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import asdict
 from importlib.util import find_spec
 from typing import Any
 
-from callsheet.providers.speech import Line, Speech, configured_speech
+from callsheet.providers.speech import Line, Speech, SpeechEngines, configured_speech
 from callsheet.state.errors import NotInstalled
 from callsheet.state.plan import canonical_json
 from callsheet.storage.artefacts import recordings
@@ -20,9 +21,9 @@ def require_audio() -> None:
         raise NotInstalled("sound is not installed", remedy="install callsheet[audio] (docs/operations.md)")
 
 
-def find_speech(owner: str = "") -> Speech:
-    """Return the endpoint that the environment names, or the local model; an owner's tasks take turns."""
-    return configured_speech() or LocalSpeech(owner)
+def find_speech(owner: str = "") -> SpeechEngines:
+    """Return the engines that the environment names, or the local model; an owner's tasks take turns."""
+    return configured_speech() or SpeechEngines([LocalSpeech(owner)])
 
 
 def digest_of(*parts: Any) -> str:
@@ -30,13 +31,19 @@ def digest_of(*parts: Any) -> str:
     return hashlib.sha256(canonical_json(parts).encode()).hexdigest()
 
 
-async def speak(storage: Storage, owner: str, speech: Speech, lines: Sequence[Line]) -> list[bytes]:
-    """Return a sound file for each line; those that were spoken within a day are not spoken again."""
+@asynccontextmanager
+async def speech_of(
+    storage: Storage, owner: str, speech: Speech, lines: Sequence[Line]
+) -> AsyncIterator[list[bytes]]:
+    """Yield a sound file for each line; those that were spoken within a day are not spoken again.
+
+    New ones are kept once the block that reads them has succeeded: an engine may send what is no sound.
+    """
     names = [digest_of(speech.model, asdict(line)) for line in lines]
     clips = {name: await recordings.speech_clip(storage, owner, name) for name in names}
     missing = {name: line for name, line in zip(names, lines, strict=True) if clips[name] is None}
     if missing:
-        for name, sound in zip(missing, await speech.say([*missing.values()]), strict=True):
-            await recordings.keep_speech_clip(storage, owner, name, sound)
-            clips[name] = sound
-    return [clips[name] or b"" for name in names]
+        clips |= dict(zip(missing, await speech.say([*missing.values()]), strict=True))
+    yield [clips[name] or b"" for name in names]
+    for name in missing:
+        await recordings.keep_speech_clip(storage, owner, name, clips[name] or b"")

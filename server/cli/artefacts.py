@@ -25,7 +25,7 @@ from callsheet.server.cli.parsing import Args, UsageError, did_you_mean
 from callsheet.server.cli.text_input import read_bytes, read_text
 from callsheet.server.cli.turns import StoppedError, TurnMessage, send
 from callsheet.server.settings.installation import program
-from callsheet.state.errors import Conflict, Invalid, Missing
+from callsheet.state.errors import Conflict, Invalid, Missing, Unavailable
 from callsheet.state.uploads import MAX_IMPORT
 
 _REQUEST_FIELDS: Final = ("language", "market", "duration")
@@ -43,16 +43,16 @@ def new(client: ServerClient, args: Args) -> int:
         raise Conflict(
             f"there is already {kind.one} {name!r}", remedy=f"refine it: {_command(kind, 'chat', name)} …"
         )
+    if getattr(args, "source", None):
+        return _new_from_source(client, args, fields)
     if getattr(args, "save", None):
         listening.format_of(args.save)
     words = _words(args, "the brief" if kind is ADS else "the message")
+    brief: Any = words
     if kind is ADS:
         brief, named, saved = _brief(words, args.file)
         name, fields = named if name is None else name, {**saved, **fields}
-    else:
-        brief = words
-    if kind in _NAMED and name is None:
-        name = f"{kind.name}-{secrets.token_hex(5)}"
+    name = name or (f"{kind.name}-{secrets.token_hex(5)}" if kind in _NAMED else None)
     if kind is LESSONS and args.file:
         name, brief = _upload(client, "", args)
     if kind is VIDEOS:
@@ -62,6 +62,24 @@ def new(client: ServerClient, args: Args) -> int:
             args.id = name
             return show(client, args)
     return _converse(client, args, TurnMessage(kind, name or "", brief, new=True, fields=fields))
+
+
+def _new_from_source(client: ServerClient, args: Args, fields: Mapping[str, Any]) -> int:
+    """Make an ad of campaigns, a page of an ad, or a video of a lesson; show it."""
+    kind: Kind = args.kind
+    words = read_text(args.text, args.file, "the message") if args.text or args.file else ""
+    if kind is ADS:
+        body = {**fields, "campaignIds": args.source, "adId": args.id, "client": args.client, "wish": words}
+    elif words:
+        raise UsageError("a text comes later, with chat", f"callsheet {kind.noun} new")
+    elif kind is PAGES:
+        body = {"adId": args.source, "pageId": args.id}
+    else:
+        body = {"lessonId": args.source, "id": args.id}
+    given = {name: value for name, value in body.items() if value}
+    reply = client.call("POST", kind.lists, json=given).json()
+    args.id = reply[kind.id_field]
+    return show(client, args)
 
 
 def chat(client: ServerClient, args: Args) -> int:
@@ -101,7 +119,7 @@ def _converse(client: ServerClient, args: Args, message: TurnMessage) -> int:
         _show_turn(client, args, message, reply)
     if getattr(args, "save", None) and reply.get("created"):
         body = {"format": listening.format_of(args.save)}
-        write(listening.render(client, _id(kind, reply), body, quiet=args.json)[1], args.save)
+        write(listening.render(client, kind.renders, _id(kind, reply), body, quiet=args.json)[1], args.save)
     return 0 if _has_outcome(message, args, reply) else 1
 
 
@@ -245,28 +263,66 @@ def export(client: ServerClient, args: Args) -> None:
     kind: Kind = args.kind
     view = find(client, kind, args.id) if args.id and kind is not CAMPAIGNS else {}
     chosen = {"version": args.version, "format": args.format} if kind is LESSONS else {}
-    chosen |= {"version": args.version} if kind is PAGES else {}
+    if kind is PAGES:
+        zipped = Path(args.output).suffix.casefold() == ".zip"
+        chosen = {"version": args.version, "format": "zip" if zipped else None, "url": args.site}
     chosen |= {"conversationId": args.id} if kind is CAMPAIGNS else {}
     params = {name: value for name, value in chosen.items() if value}
-    write(_call(client, KindRoute("GET", kind.exports), args, view, params=params).content, args.output)
+    is_timeline = kind is VIDEOS and Path(args.output).suffix.casefold() == ".otio"
+    path = "/api/projects/{id}/timeline.otio" if is_timeline else kind.exports
+    write(_call(client, KindRoute("GET", path), args, view, params=params).content, args.output)
 
 
 def listen(client: ServerClient, args: Args) -> None:
-    """Render an ad; write it to the file that is named, else play it."""
-    find(client, ADS, args.id)
+    """Render an ad or a narration; write it to the file that is named, else play it."""
+    kind: Kind = args.kind
+    find(client, kind, args.id)
     player = listening.find_player() if args.play or not args.save else None
     # `aplay` reads nothing else.
     played_as = "wav" if player == "aplay" else "mp3"
     file_format = listening.format_of(args.save) if args.save else played_as
-    chosen = {"profile": args.profile, "track": args.track, "versions": "active" if args.active else None}
+    chosen = {name: getattr(args, name, None) for name in ("profile", "track", "segment", "version")}
+    chosen["versions"] = "active" if getattr(args, "active", False) else None
     body = {"format": file_format, **{name: value for name, value in chosen.items() if value}}
-    view, sound = listening.render(client, args.id, body, quiet=args.json)
+    view, sound = listening.render(client, kind.renders, args.id, body, quiet=args.json)
     if args.json:
         print_json(view)
     if args.save:
         write(sound, args.save)
     if player:
         listening.play(player, sound, file_format)
+
+
+def quiz(client: ServerClient, args: Args) -> None:
+    """Write the quiz of a lesson to a file; with `--write` the model writes another one first."""
+    find(client, LESSONS, args.id)
+    path, params = "/api/agent-create/session/quiz", {"sessionId": args.id}
+    if args.write:
+        body = {"count": args.count} if args.count is not None else {}
+        turn = client.call("POST", path, json={**params, **body, **_model(args)}).json()
+        if not turn["success"]:
+            raise Unavailable(turn["message"], remedy="try again, or leave --write out")
+        for warning in json.loads(turn["output"])["warnings"]:
+            say(warning, wrap=True)
+    endings = {".md": "md", ".csv": "csv", ".zip": "qti", ".json": "json"}
+    chosen = args.format or ("json" if args.json else endings.get(Path(args.output).suffix.casefold(), "md"))
+    write(client.call("GET", path, params={**params, "format": chosen}).content, args.output)
+
+
+def check(client: ServerClient, args: Args) -> int:
+    """Check a page before it is published; 1 if a rule is broken."""
+    find(client, PAGES, args.id)
+    params = {"version": args.version} if args.version else {}
+    view = client.get(f"/api/pages/{path_part(args.id)}/check", **params)
+    if args.json:
+        print_json(view)
+    else:
+        lines = [
+            f"{one['verdict']:4}  {one['rule']}: {one['measured']}{'; ' * bool(one['remedy'])}{one['remedy']}"
+            for one in view["checks"]
+        ]
+        print_parts([text("\n".join(lines))])
+    return int(view["verdict"] == "fail")
 
 
 def preview(client: ServerClient, args: Args) -> None:

@@ -38,6 +38,8 @@ class Kind:
     """Path of the file."""
     ending: str = ""
     """Ending of the file's name."""
+    renders: str = ""
+    """Path of the rendering of its sound."""
     deletes: KindRoute | None = None
     stream: str = ""
     """The stream whose versions are meant; empty if a command names it."""
@@ -76,6 +78,7 @@ ADS: Final = Kind(
     restores=KindRoute("POST", "/api/ads/{id}/{stream}/{version}/clone"),
     exports="/api/threads/{thread}/export",
     ending="jsonl",
+    renders="/api/ads/{id}/render",
     deletes=KindRoute("DELETE", "/api/ads/{id}"),
     streams="voices, music or sfx",
     example="30 seconds for Miel, a bakery in Lyon that opens at six",
@@ -125,6 +128,7 @@ LESSONS: Final = Kind(
     shows=f"{_SESSION}?sessionId={{id}}",
     restores=KindRoute("POST", _NARRATION, {"action": "restore", "version": "{version}"}),
     exports=_NARRATION,
+    renders=f"{_SESSION}/narration/render?sessionId={{id}}",
     ending="md",
     deletes=KindRoute("DELETE", f"{_SESSION}?sessionId={{id}}"),
     stream="narration",

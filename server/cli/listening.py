@@ -1,4 +1,4 @@
-"""The sound of an ad in the terminal: rendered by the server, and played by a program of this machine."""
+"""The sound of ads and lessons in the terminal: rendered by the server, and played by a program here."""
 
 import shutil
 import subprocess
@@ -24,16 +24,19 @@ _STAGES: Final = {"speech": "Speaking", "mix": "Mixing"}
 
 
 def render(
-    client: ServerClient, ad_id: str, body: Mapping[str, Any], *, quiet: bool
+    client: ServerClient, route: str, name: str, body: Mapping[str, Any], *, quiet: bool
 ) -> tuple[dict[str, Any], bytes]:
-    """Render an ad, and say what is heard in place of what it describes; return its view and the file."""
+    """Render a thing by its route, and say what is heard in place of what it describes.
+
+    Returns its view and the file.
+    """
     rendering: dict[str, Any] = {}
-    path = f"/api/ads/{path_part(ad_id)}/render"
+    path = route.format(id=path_part(name))
     with show_progress(quiet=quiet) as show:
-        for name, data in client.events("POST", path, lambda _: None, json=body):
-            if name == "error":
+        for event, data in client.events("POST", path, lambda _: None, json=body):
+            if event == "error":
                 raise ServerRefusal(data, data.get("status", 500))
-            if name == "result":
+            if event == "result":
                 rendering = dict(data)
             else:
                 _show_stage(show, data)
@@ -66,7 +69,7 @@ def find_player() -> str:
     player = next((name for name in _PLAYERS if shutil.which(name)), None)
     if player is None:
         raise Unavailable(
-            f"no player is installed: {', '.join(_PLAYERS)}", remedy="write a file: --save ad.mp3"
+            f"no player is installed: {', '.join(_PLAYERS)}", remedy="write a file: --save FILE.mp3"
         )
     return player
 
@@ -78,4 +81,4 @@ def play(player: str, sound: bytes, file_format: str) -> None:
         file.flush()
         command = [player, *_PLAYERS[player], file.name]
         if code := subprocess.run(command, check=False, stdin=subprocess.DEVNULL).returncode:  # noqa: S603
-            raise Unavailable(f"{player} ended with {code}", remedy="write a file: --save ad.mp3")
+            raise Unavailable(f"{player} ended with {code}", remedy="write a file: --save FILE.mp3")

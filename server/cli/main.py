@@ -33,6 +33,8 @@ _SUMMARY: Final = (
 )
 _ALIASES: Final = ("ad", "page", "lesson", "scenes", "ask")
 _HIDDEN: Final = argparse.SUPPRESS
+_ENDINGS: Final = {"pages": "html or .zip", "videos": "json or .otio"}
+"""Endings of exports, by noun, where there are several."""
 
 
 def main(args: Sequence[str] | None = None) -> None:
@@ -134,7 +136,9 @@ def _verbs(kind: Kind) -> list[str]:
         "restore": kind.restores,
         "export": kind.exports,
         "undo, preview": kind is VIDEOS,
-        "listen": kind is ADS,
+        "listen": kind in {ADS, LESSONS},
+        "quiz": kind is LESSONS,
+        "check": kind is PAGES,
         "import": kind is CAMPAIGNS,
         "delete": kind.deletes,
     }
@@ -153,10 +157,29 @@ def _add_message(parser: Parser, kind: Kind, *, new: bool) -> None:
             parser.add_argument("--id", metavar="ID", help=f"Id of the new {kind.name} [a random one].")
         if kind is VIDEOS:
             parser.add_argument("--starter", metavar="NAME", help="Begin with this starter project.")
+        _add_source(parser, kind)
     if kind is ADS:
         _add_save(parser, "Write what is heard to this file, .mp3, .ogg or .wav.")
     _add_answers(parser)
     add_model(parser)
+
+
+def _add_source(parser: Parser, kind: Kind) -> None:
+    if kind is ADS:
+        parser.add_argument(
+            "--from-campaign",
+            dest="source",
+            action="append",
+            metavar="ID",
+            help="Make it of this campaign's offer; may be repeated. TEXT says what else is wanted.",
+        )
+        parser.add_argument("--client", help="Who the ad is for [the campaigns' company].")
+    elif kind is PAGES:
+        parser.add_argument("--from-ad", dest="source", metavar="ID", help="Begin with the words of this ad.")
+    elif kind is VIDEOS:
+        parser.add_argument(
+            "--from-lesson", dest="source", metavar="ID", help="Begin with the narration of this lesson."
+        )
 
 
 def _add_answers(parser: Parser) -> None:
@@ -188,7 +211,9 @@ def _add_reading(group: CommandGroup, kind: Kind) -> None:
 
 
 def _add_files(group: CommandGroup, kind: Kind) -> None:
-    exported = group.command("export", artefacts.export, f"Write one to a file, as {kind.ending}.")
+    exported = group.command(
+        "export", artefacts.export, f"Write one to a file, as {_ENDINGS.get(kind.noun, kind.ending)}."
+    )
     if kind is CAMPAIGNS:
         exported.add_argument(
             "--id", metavar="ID", help="The last result of this conversation [the library]."
@@ -198,31 +223,53 @@ def _add_files(group: CommandGroup, kind: Kind) -> None:
     _add_output(exported)
     if kind in {PAGES, LESSONS}:
         exported.add_argument("--version", help="Version [the newest].")
+    if kind is PAGES:
+        address = "Address at which a ZIP file's page will be served, for previews of links."
+        exported.add_argument("--site", metavar="ADDRESS", help=address)
+        checks = group.command("check", artefacts.check, "Check one before it is published.")
+        _add_id(checks)
+        checks.add_argument("--version", help="Version [the newest].")
     if kind is LESSONS:
-        exported.add_argument("--format", default="md", help="md, srt, vtt or json [md].")
+        exported.add_argument("--format", default="md", help="md, srt, vtt, json or slides [md].")
+        _add_quiz(group)
     if kind is VIDEOS:
         _add_id(group.command("undo", artefacts.undo, "Undo the newest plan."))
         preview = group.command("preview", artefacts.preview, "Write a page that plays it.")
         _add_id(preview)
         _add_output(preview)
-    if kind is ADS:
-        _add_listen(group)
+    if kind in {ADS, LESSONS}:
+        _add_listen(group, kind)
     if kind is CAMPAIGNS:
         imported = group.command("import", artefacts.import_, "Import a CSV, JSON, JSON Lines or Excel file.")
         imported.add_argument("output", metavar="FILE", help="The file.")
         _add_import(imported)
 
 
-def _add_listen(group: CommandGroup) -> None:
-    parser = group.command(
-        "listen", artefacts.listen, "Hear one: write a sound file, or play it.", "ads listen ID --save ad.mp3"
-    )
+def _add_listen(group: CommandGroup, kind: Kind) -> None:
+    example = f"{kind.noun} listen ID --save {kind.name}.mp3"
+    parser = group.command("listen", artefacts.listen, "Hear one: write a sound file, or play it.", example)
     _add_id(parser)
     _add_save(parser, "Write this file, .mp3, .ogg or .wav [play it].")
     parser.add_argument("--play", action="store_true", help="Play it, also where a file is written.")
+    if kind is LESSONS:
+        parser.add_argument("--segment", help="Hear one segment, such as hook [all].")
+        parser.add_argument("--version", help="Version of the narration [the newest].")
+        return
     parser.add_argument("--track", help="Hear one track, such as track-0, or voices, music or sfx [all].")
     parser.add_argument("--active", action="store_true", help="Hear the active versions [the newest].")
     parser.add_argument("--profile", help="spotify, ebu-r128, atsc-a85, podcast or plain [spotify].")
+
+
+def _add_quiz(group: CommandGroup) -> None:
+    parser = group.command(
+        "quiz", artefacts.quiz, "Write a quiz about the chosen facts to a file.", "lessons quiz ID quiz.md"
+    )
+    _add_id(parser)
+    _add_output(parser)
+    parser.add_argument("--format", help="md, csv (for Anki), qti (a ZIP file) or json [the file's ending].")
+    parser.add_argument("--write", action="store_true", help="Have the model write another one first.")
+    parser.add_argument("--count", type=int, help="Questions of one that is written [one for each fact].")
+    add_model(parser)
 
 
 def _add_save(parser: Parser, summary: str) -> None:

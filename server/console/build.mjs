@@ -42,6 +42,9 @@ const bundle = await context({
   minify: !watch,
   sourcemap: watch ? "inline" : false,
   format: "esm",
+  // What is imported when it is needed, such as the encoder of films, is a file of its own.
+  splitting: true,
+  chunkNames: "[name]-[hash]",
   target: ["es2022", "chrome111", "firefox113", "safari16.4"],
   jsx: "automatic",
   jsxImportSource: "preact",

@@ -1,26 +1,28 @@
 """The sound of a narration, whole or by segment, kept by the digest of all that it is made of."""
 
-from base64 import b64decode
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any, Final, Literal
 from urllib.parse import urlencode
 
 from pydantic import BaseModel, ConfigDict, Field
 from typing_extensions import TypedDict
 
-from callsheet.providers.speech import Line, Speech
-from callsheet.server.artefacts.recordings import Report
-from callsheet.server.artefacts.speech import digest_of, find_speech, require_audio, speak
+from callsheet.providers.speech import Line, SpeechEngines
+from callsheet.server.artefacts.recordings import Details, Mix, Report, find_or_render
+from callsheet.server.artefacts.speech import digest_of, find_speech, require_audio, speech_of
 from callsheet.server.lessons import edits
 from callsheet.server.lessons.edits import Lesson
 from callsheet.state.ads.profiles import PROFILES
-from callsheet.state.errors import Missing, Oversized, TooLarge
+from callsheet.state.errors import Missing
 from callsheet.state.lessons.narration import Narration, Segment
+from callsheet.state.pronunciations import respell
+from callsheet.storage import pronunciations
 from callsheet.storage.artefacts import recordings
 from callsheet.storage.artefacts.recordings import RecordingRecord
 from callsheet.tools.audio.casting import narrator_lines
-from callsheet.tools.guard.sandbox import SandboxTask, TaskLimits, owner_turn, run_task
+from callsheet.tools.guard.sandbox import SandboxTask, TaskLimits
 
 _PROFILE: Final = PROFILES["podcast"]
 _VERSION: Final = 1
@@ -66,7 +68,7 @@ class NarrationScore:
     version: str
     segments: tuple[Segment, ...]
     lines: list[Line]
-    speech: Speech
+    speech: SpeechEngines
 
     @property
     def digest(self) -> str:
@@ -90,6 +92,8 @@ async def read_score(lesson: Lesson, request: NarrationSound) -> NarrationScore:
     if not texts:
         raise Missing("the narration has no sentence to speak", remedy="write its segments first")
     speech = find_speech()
+    names = await pronunciations.read(lesson.storage, lesson.thread.owner)
+    texts = [respell(text, names) for text in texts]
     lines = narrator_lines(texts, narration.language, speech)
     return NarrationScore(lesson, request, stored.id, segments, lines, speech)
 
@@ -116,37 +120,30 @@ async def render(score: NarrationScore, report: Report) -> NarrationRendering:
 
     An owner's renderings take turns. Raises what the engine of speech raises, and `TooLarge`.
     """
-    async with owner_turn(f"rendering:{score.lesson.thread.owner}"):
-        record = await find_rendering(score)
-        if record is None:
-            try:
-                record = await _render(score, report)
-            except Oversized as error:
-                raise TooLarge(
-                    f"the narration is too much to render: {error.message}", remedy="render one segment"
-                ) from error
+    owner, find = score.lesson.thread.owner, partial(find_rendering, score)
+    record = await find_or_render(owner, find, partial(_render, score, report), "render one segment")
     return _view(score, record)
 
 
 async def _render(score: NarrationScore, report: Report) -> RecordingRecord:
     lesson, count = score.lesson, len(score.lines)
     report("speech", 0, count)
-    sounds = await speak(lesson.storage, lesson.thread.owner, score.speech, score.lines)
-    report("speech", count, count)
-    notices = [f"Preview voice: {score.lines[0].speaker} speaks"] if score.speech.is_local else []
-    sizes = iter([len(sound) for sound in sounds])
-    arguments = {
-        "sizes": [[next(sizes) for _ in segment.sentences] for segment in score.segments],
-        "options": _options(score, notices),
-    }
-    task = SandboxTask(
-        "the narration", "callsheet.tools.audio.narrating", "narrate", arguments, b"".join(sounds)
-    )
-    result = await run_task(task, _LIMITS, lambda done, of: report("mix", done, of))
-    report("mix", 1, 1)
-    sound, media_type = b64decode(result.pop("sound")), str(result.pop("type"))
-    details = {**result, "notices": notices}
-    return await recordings.store(lesson.storage, lesson.artefact, score.digest, sound, media_type, details)
+    async with speech_of(lesson.storage, lesson.thread.owner, score.speech, score.lines) as sounds:
+        report("speech", count, count)
+        notices = [f"Preview voice: {score.lines[0].speaker} speaks"] if score.speech.is_local else []
+        sizes = iter([len(sound) for sound in sounds])
+        arguments = {
+            "sizes": [[next(sizes) for _ in segment.sentences] for segment in score.segments],
+            "options": _options(score, notices),
+        }
+        task = SandboxTask(
+            "the narration", "callsheet.tools.audio.narrating", "narrate", arguments, b"".join(sounds)
+        )
+
+        def details(mixed: dict[str, Any]) -> Details:
+            return {**mixed, "notices": notices}
+
+        return await Mix(lesson.storage, lesson.artefact, score.digest, task, _LIMITS, details).store(report)
 
 
 def _options(score: NarrationScore, notices: list[str]) -> Mapping[str, Any]:

@@ -1,7 +1,6 @@
 """Lessons over REST: the chat, its sessions, and the narration."""
 
 from typing import Annotated, Any, Final, Literal
-from urllib.parse import quote
 
 from fastapi import Query, Request
 from starlette.responses import Response
@@ -15,6 +14,7 @@ from callsheet.server.artefacts.features import FeatureApi
 from callsheet.server.artefacts.schemas import ArtefactDeleted, VersionDiff
 from callsheet.server.artefacts.service import RequestContext
 from callsheet.server.artefacts.views import VersionQuery
+from callsheet.server.artefacts.zip_files import download_headers
 from callsheet.server.engine.execution import pending_interrupts
 from callsheet.server.http.auth import current_owner
 from callsheet.server.http.context import app_context
@@ -22,7 +22,15 @@ from callsheet.server.http.errors import documented_responses
 from callsheet.server.http.policy import LESSON_READ, LESSON_RUN, LESSON_WRITE, with_policy
 from callsheet.server.http.replies import JsonReply
 from callsheet.server.http.requests import IdempotencyKey, api_router
-from callsheet.server.lessons import audio, audio_routes, edits, material_routes, service, sessions
+from callsheet.server.lessons import (
+    audio,
+    audio_routes,
+    edits,
+    material_routes,
+    quiz_routes,
+    service,
+    sessions,
+)
 from callsheet.server.lessons.edits import Lesson, set_status, update_student
 from callsheet.server.lessons.material_routes import (
     READ,
@@ -47,6 +55,7 @@ from callsheet.server.lessons.service import LESSONS, SessionRef
 from callsheet.state.errors import Invalid
 from callsheet.state.lessons import narration_export
 from callsheet.state.lessons.narration import Narration
+from callsheet.state.lessons.slides import POLICY
 from callsheet.storage.runs.records import RunRequest
 
 router = api_router("/api/agent-create", "lessons")
@@ -170,6 +179,7 @@ _MEDIA: Final = {
     "srt": "application/x-subrip; charset=utf-8",
     "vtt": "text/vtt; charset=utf-8",
     "json": "application/json",
+    "slides": "text/html; charset=utf-8",
 }
 _TEXT: Final = documented_responses(*READ, reply=Narration)
 _TEXT[200] |= {
@@ -191,22 +201,21 @@ async def export_lesson_narration(
     request: Request,
     header: SessionHeader = None,
     query: SessionQuery = None,
-    file_format: Annotated[Literal["md", "srt", "vtt", "json"], Query(alias="format")] = "json",
+    file_format: Annotated[Literal["md", "srt", "vtt", "json", "slides"], Query(alias="format")] = "json",
     version: _Version = None,
     timing: Annotated[
         Literal["written", "measured"], Query(description="Times of subtitles: measured once rendered")
     ] = "written",
 ) -> Response:
-    """Export the narration as a file: Markdown to read, SRT or WebVTT to show, JSON to go on with."""
+    """Export the narration as a file: Markdown, SRT, WebVTT, JSON, or slides in one file of HTML."""
     lesson = await find_lesson(request, header or query)
     narration = await edits.get_narration(lesson, version)
     times = await audio.times_of(lesson, version) if timing == "measured" else ()
     text = narration_export.export(Narration.model_validate(narration.data), file_format, times)
-    name = quote(f"narration-{narration.id}.{file_format}", safe="")
-    headers = {
-        "Content-Disposition": f"attachment; filename*=UTF-8''{name}",
-        "X-Content-Type-Options": "nosniff",
-    }
+    ending = "html" if file_format == "slides" else file_format
+    headers = download_headers(f"narration-{narration.id}.{ending}")
+    if file_format == "slides":
+        headers["Content-Security-Policy"] = f"{POLICY}; sandbox"
     return Response(text, media_type=_MEDIA[file_format], headers=headers)
 
 
@@ -290,6 +299,7 @@ API: Final = FeatureApi(
         material_routes.router,
         audio_routes.router,
         narration_router,
+        quiz_routes.router,
         material_routes.asset_router,
     ),
     reply_builder=service.reply_builder,

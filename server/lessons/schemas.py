@@ -21,6 +21,7 @@ from callsheet.state.lessons.facts import Fact
 from callsheet.state.lessons.images import AssetType, Picture
 from callsheet.state.lessons.lesson import AgentResult, Session, Status, Step
 from callsheet.state.lessons.narration import Kind, Narration, SegmentEdit
+from callsheet.state.lessons.quiz import MAX_QUESTIONS
 from callsheet.state.receipts import Receipt
 from callsheet.state.workflow import DraftMade
 
@@ -468,3 +469,12 @@ class NarrationRewrite(ModelChoice):
     segments: list[Kind] = Field([], max_length=4, description="All when left out")
     guidance: str | None = Field(None, max_length=1_000, description="Changes to make")
     version: str | None = Field(None, max_length=80, description="Version to restore, such as v1")
+
+
+class QuizCreate(ModelChoice):
+    """A quiz to write about the chosen facts."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    sessionId: _Session = None
+    count: int | None = Field(None, ge=1, le=MAX_QUESTIONS, description="Questions; one for each fact")

@@ -37,7 +37,7 @@ from callsheet.server.engine.execution import BuildReply
 from callsheet.server.engine.worker import Worker
 from callsheet.server.http.requests import identifier
 from callsheet.server.lessons import sessions
-from callsheet.server.lessons.schemas import LessonTurnCreate, NarrationRewrite
+from callsheet.server.lessons.schemas import LessonTurnCreate, NarrationRewrite, QuizCreate
 from callsheet.state import conversation, pricing
 from callsheet.state.budgets import RAISE_BUDGET
 from callsheet.state.errors import Conflict, Invalid
@@ -149,6 +149,15 @@ def rewrite_run(thread: Thread, body: NarrationRewrite, caller: RequestContext) 
     what = {"ask": "rewrite", "segments": [*body.segments], "guidance": body.guidance or ""}
     calls = ("", [("generateNarrationTool", params)])
     return _decision_run((thread, caller), message, what, calls, {})
+
+
+def quiz_run(thread: Thread, body: QuizCreate, caller: RequestContext) -> RunRequest:
+    """Return the run that writes a quiz about the chosen facts, without a model's decision."""
+    params = {"count": body.count} if body.count else {}
+    calls = ("", [("writeQuizTool", params)])
+    return _decision_run(
+        (thread, caller), "Write a quiz about the chosen facts.", {"ask": "quiz", **params}, calls, {}
+    )
 
 
 def _decision_run(

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final, Literal
 from urllib.parse import quote
 
 from fastapi import Depends, Query, Request
+from pydantic import BaseModel, Field
 from starlette.responses import Response, StreamingResponse
 
 from callsheet.server.artefacts import uploads
@@ -17,14 +18,16 @@ from callsheet.server.artefacts.schemas import ArtefactDeleted, VersionDiff
 from callsheet.server.artefacts.service import RequestContext
 from callsheet.server.artefacts.uploads import binary_responses, file_reply
 from callsheet.server.artefacts.views import VersionQuery, reply_builder
+from callsheet.server.artefacts.zip_files import ZIP, zip_reply
 from callsheet.server.http.auth import current_owner
 from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import documented_responses
 from callsheet.server.http.policy import API_READ, API_RUN, API_WRITE, BodyLimit, with_policy
 from callsheet.server.http.requests import UPLOAD_BODY, IdempotencyKey, IfMatch, api_router, expected_version
-from callsheet.server.pages import chat, service, views
+from callsheet.server.pages import chat, publishing, service, views
 from callsheet.server.pages.chat import ConversationView
 from callsheet.server.pages.frames import FRAMES
+from callsheet.server.pages.publishing import PageChecks
 from callsheet.server.pages.schemas import (
     DecisionCreate,
     Diff,
@@ -32,6 +35,7 @@ from callsheet.server.pages.schemas import (
     LockList,
     PageActivated,
     PageChatCreate,
+    PageCreate,
     PageList,
     PageTurn,
     PageVersion,
@@ -50,7 +54,10 @@ _READ = (400, 403, 404, 500, 503, 504)
 _QUERY = (*_READ, 422)
 _HTML: Final[dict[int | str, dict[str, Any]]] = {
     **documented_responses(*_QUERY, reply=None),
-    200: {"content": {"text/html": {"schema": {"type": "string"}}}, "description": "The page"},
+    200: {
+        "content": {"text/html": {"schema": {"type": "string"}}, **ZIP["content"]},
+        "description": "The page",
+    },
 }
 _BOXED: Final = (
     "sandbox allow-forms allow-popups allow-popups-to-escape-sandbox "
@@ -92,6 +99,25 @@ async def list_pages(
 ) -> dict[str, Any]:
     """List the pages, newest change first."""
     return await views.page_list(app_context(request).storage, current_owner(request), after, limit)
+
+
+@list_router.post(
+    "/pages",
+    status_code=201,
+    responses=documented_responses(400, 403, 404, 409, 422, 500, 503, 504, reply=PageView, status=201),
+)
+@with_policy(API_WRITE)
+async def create_page(
+    body: PageCreate, request: Request, idempotency_key: IdempotencyKey = None
+) -> dict[str, Any]:
+    """Create a page from an ad: its first section has the words of the newest script.
+
+    The records of both name each other (`GET /api/artefacts/{kind}/{id}`). The same `Idempotency-Key` makes
+    it once.
+    """
+    storage, owner = app_context(request).storage, current_owner(request)
+    ref = await views.create_from_ad(storage, owner, body.adId, body.pageId, idempotency_key)
+    return await views.page_view(ref)
 
 
 @router.get("", responses=documented_responses(*_READ, reply=PageView))
@@ -193,47 +219,72 @@ async def unlock_page_element(element_id: str, ref: _Page) -> dict[str, Any]:
     return await views.unlock_element(ref, element_id)
 
 
+class PageExportQuery(BaseModel):
+    """Choice of an export."""
+
+    version: str | None = Field(
+        None, max_length=80, description="A version's id, or `start`; the newest when left out"
+    )
+    format: Literal["html", "zip"] = Field(
+        "html", description="One file, or a ZIP file of the page with the files that were sent to it"
+    )
+    images: Literal["inline", "linked"] = Field(
+        "inline", description="Whether images that were sent to the page are inside the file of HTML"
+    )
+    external: Literal["blocked", "linked"] = Field(
+        "blocked", description="Whether it loads images and films from elsewhere, or names their addresses"
+    )
+    view: Literal["inline", "attachment", "frame"] = Field(
+        "inline", description="Whether browsers show it or save it; in a `frame`, its elements can be marked"
+    )
+    url: str = Field(
+        "",
+        max_length=2_000,
+        pattern=r"^(https?://.*)?$",
+        description="Address at which the ZIP file's page will be served, for Open Graph and JSON-LD",
+    )
+
+
 @router.get("/export", responses=_HTML, response_class=Response)
 @with_policy(API_READ)
-async def export_page(
-    request: Request,
-    ref: _Page,
-    version: Annotated[
-        str | None, Query(max_length=80, description="A version's id, or `start`; the newest when left out")
-    ] = None,
-    images: Annotated[
-        Literal["inline", "linked"],
-        Query(description="Whether images that were sent to the page are inside the file"),
-    ] = "inline",
-    external: Annotated[
-        Literal["blocked", "linked"],
-        Query(description="Whether it loads images and films from elsewhere, or names their addresses"),
-    ] = "blocked",
-    view: Annotated[
-        Literal["inline", "attachment", "frame"],
-        Query(description="Whether browsers show it or save it; in a `frame`, its elements can be marked"),
-    ] = "inline",
-) -> Response:
+async def export_page(request: Request, ref: _Page, query: Annotated[PageExportQuery, Query()]) -> Response:
     """Export a version as one HTML file without scripts; its content policy forbids them, too.
 
     It loads what lies elsewhere with `external=linked` only: that tells the other server what the address
-    holds.
+    holds. With `format=zip` a ZIP file has the page as `index.html`, the files that were sent to it under
+    `assets/`, and in `not-included.txt` the addresses of what is not among them.
     """
-    files = _own_files(request, ref.artefact.id) if view == "frame" else "'self'"
+    external = query.external == "linked"
+    if query.format == "zip":
+        contents = await publishing.site_files(ref, query.version, query.url, external=external)
+        return await zip_reply(contents, f"{ref.artefact.id}.zip")
+    files = _own_files(request, ref.artefact.id) if query.view == "frame" else "'self'"
     document = await views.export_html(
-        ref, version, inline=images == "inline", external=external == "linked", files=files
+        ref, query.version, inline=query.images == "inline", external=external, files=files
     )
     name = f"filename*=UTF-8''{quote(ref.artefact.id, safe='')}.html"
     return Response(
         document.html,
         media_type="text/html",
         headers={
-            "Content-Security-Policy": f"{document.policy}; {_READABLE if view == 'frame' else _BOXED}",
-            "Content-Disposition": f"{'attachment' if view == 'attachment' else 'inline'}; {name}",
+            "Content-Security-Policy": f"{document.policy}; {_READABLE if query.view == 'frame' else _BOXED}",
+            "Content-Disposition": f"{'attachment' if query.view == 'attachment' else 'inline'}; {name}",
             "X-Content-Type-Options": "nosniff",
             "Referrer-Policy": "no-referrer",
         },
     )
+
+
+@router.get("/check", responses=documented_responses(*_QUERY, reply=PageChecks))
+@with_policy(API_READ)
+async def check_page(
+    ref: _Page,
+    version: Annotated[
+        str | None, Query(max_length=80, description="A version's id, or `start`; the newest when left out")
+    ] = None,
+) -> PageChecks:
+    """Check a version before it is published: title, description, images, contrast, links, headings."""
+    return await publishing.check_view(ref, version)
 
 
 upload_router = api_router("/api/pages/{page_id}/uploads", "pages")

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Annotated, Final, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 from typing_extensions import TypedDict
 
 from callsheet.server.artefacts.schemas import (
@@ -71,6 +71,15 @@ class PageView(PageSummary):
     digests: dict[str, str]
     """SHA-256 of each element with its children, by id."""
     locks: list[Lock]
+
+
+class PageCreate(BaseModel):
+    """A new page from an ad."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    adId: str = Field(min_length=1, max_length=255, description="The ad whose message the page shows first")
+    pageId: str | None = Field(None, min_length=1, max_length=255, description="Made if left out")
 
 
 class PageVersionList(TypedDict):

@@ -3,15 +3,17 @@
 import asyncio
 import base64
 import uuid
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from callsheet.graphs import page_builder
-from callsheet.server.artefacts import views
+from callsheet.server.artefacts import sources, views
 from callsheet.server.http.requests import identifier
+from callsheet.server.pages.service import PAGES
 from callsheet.state.errors import Busy, Conflict, Missing
 from callsheet.state.pages import edits, history
+from callsheet.state.pages.hero import hero_page
 from callsheet.state.pages.history import STARTER, PageData, diff
 from callsheet.state.pages.page import STREAM, Page, digests, walk
 from callsheet.state.times import iso_time_or_none
@@ -95,6 +97,36 @@ async def page_view(ref: PageRef) -> dict[str, Any]:
         "digests": digests(page),
         "locks": await views.locks_view(ref.artefact, "elementId"),
     }
+
+
+async def create_from_ad(
+    storage: Storage, owner: str, ad_id: str, page_id: str | None, key: str | None
+) -> PageRef:
+    """Create a page whose first section has the words of an ad's newest script.
+
+    The same idempotency key makes it once. Raises `Missing` without the ad, and `Conflict` for an ad without
+    a script and for a page that is there already.
+    """
+    ad = await sources.find_source(storage, "ad", ad_id, owner)
+    script = (await ad.stream_head("voices")).newest
+    if script is None:
+        raise Conflict(f"ad {ad_id!r} has no script", remedy="make it first, or choose another ad")
+    name = await sources.new_id(storage, KIND, owner, page_id, key)
+    fact = sources.sources_fact([{"kind": "ad", "id": ad.id, "versions": {"voices": script.id}}], key)
+    artefact = await sources.claim_new(PAGES, storage, await PAGES.find_thread(storage, name, owner), fact)
+    head = await artefact.stream_head(STREAM)
+    if head.newest is None:
+        language = str(script.data.get("language") or (await ad.meta()).get("language") or "english")
+        lines = [track["text"] for track in script.data["voiceTracks"]]
+        data = await asyncio.to_thread(_hero_data, head, lines, language)
+        new = NewVersion(STREAM, data, owner, uuid.uuid4().hex, None, {"status": "draft"}, head)
+        await artefact.create_version(replace(new, origin=origin("person", f"from ad {ad.id}")))
+    await sources.record_use(ad, KIND, name)
+    return await find_page(storage, name, owner)
+
+
+def _hero_data(head: StreamHead, lines: Sequence[str], language: str) -> PageData:
+    return history.edit_version(head.newest, STARTER, hero_page(lines, language))
 
 
 def _summary(ref: PageRef, head: StreamHead) -> dict[str, Any]:

@@ -16,6 +16,9 @@ SECRETS: Final = (
     "CALLSHEET_EMBEDDINGS_KEY",
     "CALLSHEET_SEARCH_KEY",
     "GOOGLE_SEARCH_KEY",
+    "SPEECH_API_KEY",
+    "AZURE_SPEECH_KEY",
+    "GOOGLE_TTS_KEY",
     *(f"{one.key.partition('_')[0]}_API_KEY" for one in PROVIDERS.values() if one.key),
 )
 """Variables that may be in files."""

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from callsheet.graphs import scene_edit
-from callsheet.server.artefacts import views
+from callsheet.server.artefacts import sources, views
 from callsheet.server.artefacts.execution_views import execution_summary, plan_view
 from callsheet.server.artefacts.executions import require_no_question
+from callsheet.server.artefacts.schemas import ArtefactSource
 from callsheet.server.artefacts.service import RequestContext, claim
 from callsheet.server.http.context import AppContext
 from callsheet.server.http.requests import identifier
@@ -17,10 +18,12 @@ from callsheet.server.video import service
 from callsheet.server.video.schemas import ProjectCreate
 from callsheet.server.video.service import VIDEOS
 from callsheet.state.errors import Conflict, Invalid, Missing
+from callsheet.state.lessons.narration import Narration, Segment
 from callsheet.state.plan import Step
 from callsheet.state.times import iso_time_or_none
 from callsheet.state.versions import Origin, Version, origin, status
-from callsheet.state.video import project
+from callsheet.state.video import otio, project
+from callsheet.state.video.narrated import SpokenPart, narrated_scenes
 from callsheet.state.video.plan import RULES
 from callsheet.state.video.project import ORDER, Order, about
 from callsheet.state.video.scene import FPS, Scene, starters
@@ -182,14 +185,50 @@ async def execution_list(ref: ProjectRef, limit: int, after: str | None) -> dict
     return {"executions": shown, "next": shown[-1]["id"] if len(records) > limit else None}
 
 
-async def create_from(ctx: AppContext, owner: str, body: ProjectCreate) -> ProjectRef:
-    """Create the project that a request describes."""
+async def create_from(ctx: AppContext, owner: str, body: ProjectCreate, key: str | None) -> ProjectRef:
+    """Create the project that a request describes; with a lesson, once for an idempotency key."""
+    if body.lessonId:
+        return await _create_from_lesson(ctx, owner, body, key)
     scenes = starter_scenes(body.starter) if body.starter else tuple(body.scenes or ())
     name = body.id or f"video-{uuid.uuid4().hex[:10]}"
     title = body.name or (body.starter or "").replace("-", " ").capitalize()
     chosen = origin("person", f"starter {body.starter}") if body.starter else origin("import")
     await create(ctx.storage, owner, name, title, scenes, chosen)
     return await find_project(ctx, name, owner)
+
+
+async def _create_from_lesson(
+    ctx: AppContext, owner: str, body: ProjectCreate, key: str | None
+) -> ProjectRef:
+    """Create a project of the scenes of a lesson's newest narration.
+
+    Raises `Missing` without the lesson, and `Conflict` without a narration and for a project that is there.
+    """
+    lesson = await sources.find_source(ctx.storage, "lesson", str(body.lessonId), owner)
+    version = (await lesson.stream_head("narration")).newest
+    if version is None:
+        raise Conflict(f"lesson {lesson.id!r} has no narration", remedy="write it first")
+    narration = Narration.model_validate(version.data)
+    name = await sources.new_id(ctx.storage, KIND, owner, body.id, key)
+    item: ArtefactSource = {"kind": "lesson", "id": lesson.id, "versions": {"narration": version.id}}
+    fact = sources.sources_fact([item], key)
+    thread = await VIDEOS.find_thread(ctx.storage, name, owner)
+    artefact = await sources.claim_new(VIDEOS, ctx.storage, thread, fact)
+    if (await artefact.stream_head(ORDER)).newest is None:
+        scenes = narrated_scenes([_narrated_part(segment) for segment in narration.segments])
+        source = origin("person", f"from lesson {lesson.id}")
+        await create(ctx.storage, owner, name, body.name or narration.topic, scenes, source)
+    await sources.record_use(lesson, KIND, name)
+    return await find_project(ctx, name, owner)
+
+
+def _narrated_part(segment: Segment) -> SpokenPart:
+    return SpokenPart(
+        title=", ".join(segment.key_concepts[:3]) or segment.type.replace("_", " ").capitalize(),
+        guidance=segment.visual_guidance,
+        seconds=segment.duration,
+        sentences=tuple(sentence.text for sentence in segment.sentences),
+    )
 
 
 async def create(
@@ -233,6 +272,14 @@ async def current_scenes(ref: ProjectRef) -> tuple[Order, list[Scene]]:
     """Return the order and the scenes in it."""
     order, heads = await read_scenes(ref.artefact)
     return order, [Scene.model_validate(head.newest.data["scene"]) for head in heads.values() if head.newest]
+
+
+async def timeline_data(ref: ProjectRef) -> dict[str, Any]:
+    """Return the project as a timeline in OpenTimelineIO's form."""
+    order, heads = await read_scenes(ref.artefact)
+    newest = [(name, head.newest) for name, head in heads.items() if head.newest]
+    scenes = [(name, one.id, Scene.model_validate(one.data["scene"])) for name, one in newest]
+    return otio.timeline(ref.artefact.id, order.name, scenes)
 
 
 async def restore_version(

@@ -13,6 +13,8 @@ from callsheet.server.artefacts.features import FeatureApi
 from callsheet.server.artefacts.schemas import ArtefactDeleted, VersionDiff
 from callsheet.server.artefacts.service import RequestContext
 from callsheet.server.artefacts.views import VersionQuery, reply_builder
+from callsheet.server.artefacts.zip_files import download_headers
+from callsheet.server.engine.json_values import dumps
 from callsheet.server.http.auth import current_owner
 from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import documented_responses
@@ -43,6 +45,7 @@ from callsheet.server.video.schemas import (
 from callsheet.server.video.service import Started
 from callsheet.state.errors import Missing
 from callsheet.state.times import iso_time_or_none
+from callsheet.state.video.film import Film, film
 from callsheet.state.video.preview import POLICY, project_page, scene_page
 from callsheet.state.video.scene import Scene
 from callsheet.storage.threads.threads import Thread
@@ -58,6 +61,11 @@ _QUERY = (*_READ, 422)
 _HTML: Final[dict[int | str, dict[str, Any]]] = {
     **documented_responses(*_QUERY, reply=None),
     200: {"content": {"text/html": {"schema": {"type": "string"}}}, "description": "The page"},
+}
+_OTIO_TYPE: Final = "application/vnd.pixar.opentimelineio+json"
+_OTIO: Final[dict[int | str, dict[str, Any]]] = {
+    **documented_responses(*_READ, reply=None),
+    200: {"content": {_OTIO_TYPE: {"schema": {"type": "object"}}}, "description": "The timeline"},
 }
 _VERSION = Query(max_length=80, description="A version's id; the newest if left out")
 _AT = Query(ge=0, le=36_000, description="Second at which the picture stands still; it plays if left out")
@@ -84,13 +92,19 @@ async def list_projects(
 @list_router.post(
     "",
     status_code=201,
-    responses=documented_responses(400, 409, 422, 500, 503, 504, reply=ProjectView, status=201),
+    responses=documented_responses(400, 404, 409, 422, 500, 503, 504, reply=ProjectView, status=201),
 )
 @with_policy(API_WRITE)
-async def create_project(body: ProjectCreate, request: Request) -> dict[str, Any]:
-    """Create a project: empty, from a starter, or from exported scenes."""
+async def create_project(
+    body: ProjectCreate, request: Request, idempotency_key: IdempotencyKey = None
+) -> dict[str, Any]:
+    """Create a project: empty, from a starter, from exported scenes, or from a lesson's narration.
+
+    With `lessonId` the records of both name each other (`GET /api/artefacts/{kind}/{id}`), and the same
+    `Idempotency-Key` makes it once.
+    """
     return await projects.project_view(
-        await projects.create_from(app_context(request), current_owner(request), body)
+        await projects.create_from(app_context(request), current_owner(request), body, idempotency_key)
     )
 
 
@@ -194,6 +208,23 @@ async def export_project(ref: _Project) -> dict[str, Any]:
     """Export name and scenes; `POST /api/projects` takes them back."""
     order, scenes = await projects.current_scenes(ref)
     return {"name": order.name, "scenes": [scene.data() for scene in scenes]}
+
+
+@router.get("/film", responses=documented_responses(*_READ, reply=Film))
+@with_policy(API_READ)
+async def get_project_film(ref: _Project) -> Film:
+    """Show what a film of the project is drawn of: places in pixels, movements in frames."""
+    order, scenes = await projects.current_scenes(ref)
+    return film(scenes, order.name)
+
+
+@router.get("/timeline.otio", responses=_OTIO, response_class=Response)
+@with_policy(API_READ)
+async def export_project_timeline(ref: _Project) -> Response:
+    """Export the project as a timeline in OpenTimelineIO's form, for editing programs."""
+    data = dumps(await projects.timeline_data(ref))
+    headers = download_headers(f"{ref.artefact.id}.otio")
+    return Response(data, media_type=_OTIO_TYPE, headers=headers)
 
 
 @router.put("/locks/{scene_id}", responses=documented_responses(*_READ, reply=LockedScenes))

@@ -197,6 +197,7 @@ class ProjectCreate(BaseModel):
     name: str = Field("", max_length=200)
     starter: str | None = Field(None, max_length=40, description="Name of a starter project")
     scenes: list[Scene] | None = Field(None, max_length=MAX_SCENES, description="Scenes as exported")
+    lessonId: _Id | None = Field(None, description="A lesson whose narration is shown, segment by segment")
 
     @field_validator("scenes", mode="wrap")
     @classmethod

@@ -246,7 +246,8 @@ def length_line(timeline: Timeline) -> str:
     verdict = "fits" if timeline["fits"] else f"too long by {over:g} s"
     if timeline["short"]:
         verdict = f"fills {filled_percent(timeline)} % of the spot"
-    return f"Length: {timeline['durationSeconds']:g} s of {timeline['spotSeconds']:g} s, {verdict}."
+    timed = "" if timeline["timing"] == "estimated" else " Measured on the rendered speech."
+    return f"Length: {timeline['durationSeconds']:g} s of {timeline['spotSeconds']:g} s, {verdict}.{timed}"
 
 
 def filled_percent(timeline: Timeline) -> int:

@@ -1,12 +1,12 @@
 """Preflight: the measurements of a rendered ad beside the rules of a place of delivery."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, Self
 
 from typing_extensions import TypedDict
 
-from callsheet.state.ads.profiles import Profile
+from callsheet.state.ads.profiles import PROFILES, Profile
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,22 @@ class Measured:
     stand_ins: tuple[str, ...] = ()
     """Sentences on voices, music and effects that stand in for those of the ad."""
 
+    @classmethod
+    def of_rendering(cls, details: Mapping[str, Any], size: int) -> Self:
+        """Return the measurements that are kept with a rendered file."""
+        return cls(
+            seconds=details["seconds"],
+            size=size,
+            format=details["format"],
+            sample_rate=details["sampleRate"],
+            loudness_lufs=details["loudnessLufs"],
+            peak_dbtp=details["truePeakDbtp"],
+            silence_s=tuple(details["silenceSeconds"]),
+            words=details["words"],
+            script_s=details["timeline"]["durationSeconds"],
+            stand_ins=tuple(details["notices"]),
+        )
+
 
 class RuleCheck(TypedDict):
     """One rule, with what was measured."""
@@ -38,6 +54,16 @@ class RuleCheck(TypedDict):
     verdict: Literal["pass", "warn", "fail"]
     remedy: str
     """Empty for a rule that is met."""
+
+
+def preflight_line(details: Mapping[str, Any], size: int) -> str:
+    """Return in one line which rules of its place of delivery a rendered ad breaks."""
+    profile = PROFILES[details["profile"]]
+    checks = preflight(profile, Measured.of_rendering(details, size))
+    broken = [
+        f"{one['rule']} {one['measured']}, {one['limit']}" for one in checks if one["verdict"] == "fail"
+    ]
+    return f"Rendered for {profile.name}: {'; '.join(broken) if broken else 'passes its rules'}."
 
 
 def preflight(profile: Profile, measured: Measured) -> list[RuleCheck]:

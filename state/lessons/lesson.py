@@ -11,6 +11,7 @@ from callsheet.state.lessons import images
 from callsheet.state.lessons.facts import Fact
 from callsheet.state.lessons.images import CHOICE_DONE, Picture
 from callsheet.state.lessons.narration import Narration
+from callsheet.state.lessons.quiz import Quiz
 from callsheet.state.lessons.student import Student
 from callsheet.state.plan import StepResult
 from callsheet.state.versions import Version
@@ -51,7 +52,7 @@ def pending_question(
     return "select_images" if state.get("picturing", CHOICE_DONE) not in {"", CHOICE_DONE} else None
 
 
-Stream = Literal["student", "source", "facts", "confirmed", "narration", "images", "assets"]
+Stream = Literal["student", "source", "facts", "confirmed", "narration", "images", "assets", "quiz"]
 STREAMS: Final[tuple[Stream, ...]] = get_args(Stream)
 """Proposed facts, confirmed facts and the source are separate streams.
 
@@ -214,17 +215,22 @@ def session(
 
 def summary(stream: str, data: Mapping[str, Any]) -> str:
     """Return a one-line summary of a version."""
-    if stream == "student":
-        return ", ".join(value for name in ("child_age", "child_interest") if (value := data.get(name)))
-    if stream == "source":
-        return str(data["name"])
-    if stream == "narration":
-        return f"{data['total_duration']} s about {data['topic']}"
-    if stream == "images":
-        return ", ".join(image["title"] for image in data["images"]) or "none"
-    if stream == "assets":
-        return images.asset_summary(data)
-    return ", ".join(fact["concept"] for fact in data["facts"])
+    match stream:
+        case "student":
+            line = ", ".join(value for name in ("child_age", "child_interest") if (value := data.get(name)))
+        case "source":
+            line = str(data["name"])
+        case "narration":
+            line = f"{data['total_duration']} s about {data['topic']}"
+        case "images":
+            line = ", ".join(image["title"] for image in data["images"]) or "none"
+        case "assets":
+            line = images.asset_summary(data)
+        case "quiz":
+            line = f"{len(data['questions'])} questions about {data['topic']}"
+        case _:
+            line = ", ".join(fact["concept"] for fact in data["facts"])
+    return line
 
 
 class _Facts(BaseModel):
@@ -256,6 +262,7 @@ _SCHEMAS: Final[Mapping[str, type[BaseModel]]] = {
     "narration": Narration,
     "images": _Images,
     "assets": images.AssetVersion,
+    "quiz": Quiz,
 }
 
 

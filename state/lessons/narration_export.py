@@ -1,4 +1,4 @@
-"""Export of a narration as Markdown, SRT, WebVTT or JSON."""
+"""Export of a narration as Markdown, SRT, WebVTT, JSON or slides."""
 
 import re
 import textwrap
@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 from callsheet.state.errors import Invalid
 from callsheet.state.languages import find
 from callsheet.state.lessons.narration import Narration, Segment, length
+from callsheet.state.lessons.slides import slides
 
 _LINE: Final = 42
 """Maximum characters in a line of subtitles; half for wide characters."""
@@ -31,7 +32,7 @@ Times = Sequence[tuple[float, float]]
 
 
 def export(narration: Narration, form: str, times: Times = ()) -> str:
-    """Return the narration as text; `form` is md, srt, vtt or json, or `Invalid` is raised.
+    """Return the narration as text; `form` is md, srt, vtt, json or slides, or `Invalid` is raised.
 
     Subtitles follow `times` where they are known, else the times for which the narration was written.
     """
@@ -94,7 +95,7 @@ def _parts(text: str, language: str, lines_at_once: int = _LINES) -> list[str]:
 def _markdown(narration: Narration, times: Times) -> str:
     del times
     facts = f"reading level {narration.reading_level} · {narration.key_terms_count} key terms"
-    head = [f"# {_escape_markdown(narration.topic)}", f"{narration.total_duration} s · {facts}"]
+    head = [f"# {escape_markdown(narration.topic)}", f"{narration.total_duration} s · {facts}"]
     return "\n\n".join([*head, *(_section(segment) for segment in narration.segments)]) + "\n"
 
 
@@ -102,17 +103,15 @@ def _section(segment: Segment) -> str:
     title = segment.type.replace("_", " ").capitalize()
     lines = [
         f"## {title} ({_clock(segment.start_time)}–{_clock(segment.start_time + segment.duration)})",
-        _escape_markdown(segment.narration),
-        f"*On screen:* {_escape_markdown(segment.visual_guidance)}" if segment.visual_guidance else "",
-        f"*Key concepts:* {_escape_markdown(', '.join(segment.key_concepts))}"
-        if segment.key_concepts
-        else "",
-        f"*Purpose:* {_escape_markdown(segment.educational_purpose)}",
+        escape_markdown(segment.narration),
+        f"*On screen:* {escape_markdown(segment.visual_guidance)}" if segment.visual_guidance else "",
+        f"*Key concepts:* {escape_markdown(', '.join(segment.key_concepts))}" if segment.key_concepts else "",
+        f"*Purpose:* {escape_markdown(segment.educational_purpose)}",
     ]
     return "\n\n".join(line for line in lines if line)
 
 
-def _escape_markdown(text: str) -> str:
+def escape_markdown(text: str) -> str:
     """Return the text with Markdown's special characters escaped."""
     return "".join(f"\\{char}" if char in "\\`*_{}[]<>#|!" else char for char in " ".join(text.split()))
 
@@ -152,6 +151,11 @@ def _timestamp(at_ms: int, point: str) -> str:
     return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}{point}{ms:03}"
 
 
+def _slides(narration: Narration, times: Times) -> str:
+    del times
+    return slides(narration)
+
+
 def _json(narration: Narration, times: Times) -> str:
     del times
     return narration.model_dump_json(indent=2) + "\n"
@@ -162,4 +166,5 @@ _WRITERS: Final[Mapping[str, Callable[[Narration, Times], str]]] = {
     "srt": _srt,
     "vtt": _vtt,
     "json": _json,
+    "slides": _slides,
 }

@@ -51,20 +51,43 @@ class _Look:
 
 
 def _problems(page: Page) -> Iterator[str]:
-    yield from _of_children(page.root, _Look(page.theme["text"], page.theme["background"]), page.theme)
+    yield from _of_children(page.root, _page_look(page), page.theme)
+    for name, href in dead_anchors(page):
+        yield f"{name} leads nowhere: no element is {href}; use # and the id of one, as #section-1"
+
+
+def dead_anchors(page: Page) -> Iterator[tuple[str, str]]:
+    """Yield the id and the `href` of each element that leads to no element of the page."""
     elements = [element for element, _ in walk(page.root)]
     targets = {f"#{element.id}" for element in elements} | {"#", "#top"}
     for element in elements:
         href = element.attributes.get("href", "")
         if href.startswith("#") and href not in targets:
-            yield f"{element.id} leads nowhere: no element is {href}; use # and the id of one, as #section-1"
+            yield element.id, href
+
+
+def low_contrasts(page: Page) -> Iterator[tuple[str, str]]:
+    """Yield the id of each element whose text is hard to read, and a line that says so."""
+    for element, look, _ in _looks(page.root, _page_look(page), page.theme):
+        if line := _low_contrast(element, look):
+            yield element.id, line
+
+
+def _page_look(page: Page) -> _Look:
+    return _Look(page.theme["text"], page.theme["background"])
 
 
 def _of_children(parent: Element, look: _Look, theme: Mapping[str, str]) -> Iterator[str]:
+    for element, own, in_section in _looks(parent, look, theme):
+        yield from _of_element(element, own, in_section=in_section)
+
+
+def _looks(parent: Element, look: _Look, theme: Mapping[str, str]) -> Iterator[tuple[Element, _Look, bool]]:
+    """Yield the descendants, each with its look, and whether it lies in a section."""
     for element in parent.children:
         own = _look(element, look, theme)
-        yield from _of_element(element, own, in_section=look.in_section)
-        yield from _of_children(element, own, theme)
+        yield element, own, look.in_section
+        yield from _looks(element, own, theme)
 
 
 def _look(element: Element, outer: _Look, theme: Mapping[str, str]) -> _Look:
@@ -92,13 +115,20 @@ def _of_element(element: Element, look: _Look, *, in_section: bool) -> Iterator[
         yield f"{element.id} shows markup as text: content is plain; make elements of it"
     for name, text in element.style.items():
         yield from _odd_sizes(element.id, name, text)
+    if line := _low_contrast(element, look):
+        yield line
+
+
+def _low_contrast(element: Element, look: _Look) -> str:
+    """Return a line on an element's text that is hard to read; empty for one that is not."""
     ink, paper = rgb(look.color), rgb(look.background)
     least = _MIN_CONTRAST_LARGE if look.size_px >= _LARGE_PX else MIN_CONTRAST
-    if element.content and ink and paper and (ratio := contrast(ink, paper)) < least:
-        yield (
-            f"{element.id} is hard to read: {look.color} on {look.background} has a contrast of {ratio:.1f}, "
-            f"and {least:g} is the least"
-        )
+    if not (element.content and ink and paper) or (ratio := contrast(ink, paper)) >= least:
+        return ""
+    return (
+        f"{element.id} is hard to read: {look.color} on {look.background} has a contrast of {ratio:.1f}, "
+        f"and {least:g} is the least"
+    )
 
 
 def _odd_sizes(name: str, prop: str, text: str) -> Iterator[str]:

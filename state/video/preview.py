@@ -3,34 +3,15 @@
 There is no script, and the page's own policy forbids any. Texts are escaped; only validated values reach CSS.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Final
 
+from callsheet.state.video.layout import DEVICE_RADIUS, MOTIONS, MotionStep, Move, fill_of, note_of
 from callsheet.state.video.scene import FPS, Animation, Background, Scene, SceneElement
 
 POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 """Content policy of the page, and of the reply that carries it. It loads nothing at all."""
-_NONE: Final = "opacity:{o};transform:none"
-_MOTIONS: Final[Mapping[str, Sequence[tuple[float, str]]]] = {
-    "fade": ((0, "opacity:0"), (1, "opacity:{o}")),
-    "slide-left": ((0, "opacity:0;transform:translateX(12cqw)"), (1, _NONE)),
-    "slide-right": ((0, "opacity:0;transform:translateX(-12cqw)"), (1, _NONE)),
-    "slide-up": ((0, "opacity:0;transform:translateY(8cqw)"), (1, _NONE)),
-    "slide-down": ((0, "opacity:0;transform:translateY(-8cqw)"), (1, _NONE)),
-    "zoom-in": ((0, "opacity:0;transform:scale(.6)"), (1, _NONE)),
-    "zoom-out": ((0, "opacity:0;transform:scale(1.5)"), (1, _NONE)),
-    "rotate": ((0, "opacity:0;transform:rotate(-90deg)"), (1, _NONE)),
-    "bounce": (
-        (0, "opacity:0;transform:translateY(-10cqw)"),
-        (0.6, "opacity:{o};transform:translateY(1.5cqw)"),
-        (0.8, "opacity:{o};transform:translateY(-.7cqw)"),
-        (1, _NONE),
-    ),
-    "pulse": ((0, "transform:none"), (0.5, "transform:scale(1.08)"), (1, "transform:none")),
-    "typewriter": ((0, "clip-path:inset(0 100% 0 0)"), (1, "clip-path:inset(0 0 0 0)")),
-}
-"""Looks of an element during each animation, by the part of its time; {o} is the element's opacity."""
 _STILL: Final = "*{animation-play-state:paused!important;animation-delay:-{s}s!important}\n"
 _STYLE: Final = """\
 *{box-sizing:border-box;margin:0}
@@ -126,10 +107,10 @@ class _Player:
 
     def _motion(self, element: SceneElement, animation: Animation, end: int) -> str:
         """Return the keyframes of an animation: its first look before it, its last one after it."""
-        steps = _MOTIONS[animation.kind]
+        steps = MOTIONS[animation.kind]
         length = end - animation.start
-        places = [self._part(self._start + animation.start + length * part) for part, _ in steps]
-        looks = [look.replace("{o}", f"{element.opacity:g}") for _, look in steps]
+        places = [self._part(self._start + animation.start + length * step.at) for step in steps]
+        looks = [";".join(_step_look(step, element.opacity)) for step in steps]
         inner = "".join(f"{place:.4f}%{{{look}}}" for place, look in zip(places, looks, strict=True))
         return f"0%{{{looks[0]}}}{inner}100%{{{looks[-1]}}}"
 
@@ -141,6 +122,25 @@ class _Player:
         return "animation:" + ",".join(
             f"{name} {seconds:.3f}s {easing} infinite both" for name, easing in names
         )
+
+
+def _step_look(step: MotionStep, opacity: float) -> Iterator[str]:
+    if step.opacity is not None:
+        yield f"opacity:{step.opacity * opacity:g}"
+    if step.move is not None:
+        yield f"transform:{_transform(step.move)}"
+    if step.hidden is not None:
+        yield f"clip-path:inset(0 {100 * step.hidden:g}% 0 0)"
+
+
+def _transform(move: Move) -> str:
+    parts = (
+        f"translateX({move.x:g}cqw)" if move.x else "",
+        f"translateY({move.y:g}cqw)" if move.y else "",
+        f"scale({move.scale:g})" if move.scale != 1 else "",
+        f"rotate({move.rotate:g}deg)" if move.rotate else "",
+    )
+    return " ".join(filter(None, parts)) or "none"
 
 
 def _background(background: Background) -> str:
@@ -158,28 +158,25 @@ def _look(element: SceneElement) -> Iterator[str]:
         yield f"color:{element.color};font-size:{element.size / 19.2:.3f}cqw;font-weight:{element.weight}"
         yield f"font-family:'{element.font}',system-ui,sans-serif;text-align:{element.align}"
         yield f"justify-content:{_JUSTIFY[element.align]}"
-    if fill := _fill(element):
+    if fill := fill_of(element):
         yield f"background:{fill}"
 
 
 _JUSTIFY: Final = {"left": "flex-start", "center": "center", "right": "flex-end"}
 
 
-def _fill(element: SceneElement) -> str | None:
-    return element.color if element.kind in {"shape", "device"} else element.background
-
-
 def _radius(element: SceneElement) -> str:
     if element.kind == "shape" and element.shape == "circle":
         return "50%"
     if element.kind == "device":
-        return "2cqw"
+        return f"{DEVICE_RADIUS:g}cqw"
     return f"{element.radius / 19.2:.3f}cqw"
 
 
 def _content(element: SceneElement) -> str:
     # Each image of a scene lies elsewhere, and loading it would tell that server what the address holds.
-    image = f'<span class="away">Not loaded: {escape(element.src)}</span>' if element.src else ""
+    note = note_of(element)
+    image = f'<span class="away">{escape(note)}</span>' if note else ""
     if element.kind == "device":
         return f'<div class="screen" style="background:{element.background or "#ffffff"}">{image}</div>'
     if element.kind == "image":

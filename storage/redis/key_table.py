@@ -85,6 +85,7 @@ KEYS: Final = (
     Key("owner:{<id>}:crons", "hash", "forever", "the owner's cron jobs, JSON by id"),
     Key("owner:{<id>}:extraction:<digest>", "string", DAY_S, "facts extracted from a source, JSON"),
     Key("owner:{<id>}:speech:<digest>", "string", DAY_S, "sound file of a spoken line"),
+    Key("owner:{<id>}:pronunciations", "string", "forever", "how names are spoken, JSON"),
     Key("owner:{<id>}:campaigns:records", "hash", "forever", "campaigns of the owner's library, JSON by id"),
     Key("owner:{<id>}:campaigns:changes", "zset", "forever", "campaigns by number of their last change"),
     Key("owner:{<id>}:campaigns:deletions", "zset", "forever", "deleted campaigns by number of deletion"),

@@ -174,6 +174,11 @@ def speech_clip(owner: str, digest: str) -> str:
     return f"owner:{hash_tag(owner)}:speech:{digest}"
 
 
+def pronunciations(owner: str) -> str:
+    """String of the owner's pronunciations of names, JSON."""
+    return f"owner:{hash_tag(owner)}:pronunciations"
+
+
 def file_part(kind: str, artefact: str, name: str) -> str:
     """List of the pieces of an unfinished upload."""
     return f"{kind}:{hash_tag(artefact)}:file-part:{name}"

@@ -49,6 +49,23 @@ def test_a_lesson_waits_for_the_choice_of_facts_and_later_commands_continue_it(
     assert_refused(run_command("lessons", "show", name), f"no lesson {name!r}")
 
 
+def test_a_quiz_of_the_chosen_facts_is_written_to_a_file_of_the_form_that_its_ending_names(
+    run_command: RunCommand, tmp_path: Path
+) -> None:
+    name = lesson_name(run_command("lesson", f"My student is 10.\n\n{TEXT}", *OFFLINE))
+    assert_refused(run_command("lessons", "quiz", name), "no chosen facts", "choose facts first")
+    assert run_command("lesson", "1 and 2", "--lesson", name).code == 0
+    printed = run_command("lessons", "quiz", name, "--write", "--count", "1", *OFFLINE)
+    assert printed.code == 0, printed.err
+    assert "1. " in printed.out
+    assert "2. " not in printed.out
+    for ending, start in ((".zip", b"PK"), (".csv", b"#separator"), (".json", b"{"), (".md", b"# ")):
+        file = tmp_path / f"quiz{ending}"
+        assert run_command("lessons", "quiz", name, str(file)).code == 0
+        assert file.read_bytes().startswith(start)
+    assert json.loads(run_command("lessons", "quiz", name, "--json").out)["madeBy"] == "code"
+
+
 def test_the_command_after_an_answered_question_refines_what_was_made(run_command: RunCommand) -> None:
     name = lesson_name(run_command("lesson", f"My student is 10.\n\n{TEXT}", *OFFLINE))
     answered = run_command("questions", "answer", name, "1 and 2")

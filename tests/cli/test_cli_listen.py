@@ -8,6 +8,7 @@ import soundfile
 
 from tests.cli.conftest import RunCommand
 from tests.doubles.command import BRIEF, assert_refused
+from tests.lessons.lesson_material import material
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
@@ -52,4 +53,20 @@ def test_a_missing_player_a_wrong_ending_and_an_unknown_ad_are_errors_with_a_rem
     run_command("ads", "new", BRIEF, "--id", "ad-1", "--provider", "offline")
     assert_refused(run_command("ads", "listen", "ad-1", "--save", "ad.mp3", "--track", "x"), "no track 'x'")
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert_refused(run_command("ads", "listen", "ad-1"), "no player is installed", "--save ad.mp3")
+    assert_refused(run_command("ads", "listen", "ad-1"), "no player is installed", "--save FILE.mp3")
+
+
+def test_a_narration_is_written_to_a_file_in_full_or_by_segment(
+    run_command: RunCommand, tmp_path: Path
+) -> None:
+    text = material("photosynthesis").text
+    lesson = run_command("lesson", text, "--choose", "1 and 2", "--json", "--provider", "offline")
+    name = json.loads(lesson.out)["sessionId"]
+    saved = tmp_path / "hook.ogg"
+    result = run_command("lessons", "listen", name, "--segment", "hook", "--save", str(saved))
+    assert result.code == 0, result.err
+    assert "✔ Speaking\n✔ Mixing" in result.err
+    assert "preview voice 1 speaks" in result.err
+    assert 0 < soundfile.info(saved).duration < 20
+    refused = run_command("lessons", "listen", name, "--segment", "nobody", "--save", str(saved))
+    assert_refused(refused, "no segment 'nobody'")

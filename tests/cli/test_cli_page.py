@@ -2,6 +2,8 @@
 
 import json
 import sys
+import zipfile
+from pathlib import Path
 
 import pytest
 
@@ -56,6 +58,37 @@ def test_a_question_without_an_answer_at_the_terminal_stays_open(
     assert result.code == 130
     assert "callsheet pages chat shop" in result.err
     assert "said no" in run_command("page", "--page", "shop", "--no").out
+
+
+def test_a_page_is_checked_and_written_to_a_zip_file(run_command: RunCommand, tmp_path: Path) -> None:
+    assert run_command("pages", "new", "make the headline teal", "--id", "shop", *OFFLINE).code == 0
+    checked = run_command("pages", "check", "shop")
+    assert checked.code == 1
+    assert "fail  description: none; set `description` of the page" in checked.out
+    assert json.loads(run_command("pages", "check", "shop", "--json").out)["verdict"] == "fail"
+    file = tmp_path / "shop.zip"
+    site = "https://shop.example/"
+    assert run_command("pages", "export", "shop", str(file), "--site", site).code == 0
+    with zipfile.ZipFile(file) as archive:
+        assert site in archive.read("index.html").decode()
+
+
+def test_a_campaign_becomes_an_ad_and_the_ad_a_page(run_command: RunCommand) -> None:
+    created = run_command("ads", "new", "--from-campaign", "c-0002", "--id", "kestrel", "--json", *OFFLINE)
+    assert created.code == 0, created.err
+    assert json.loads(created.out)["brief"]["clientDescription"].startswith("Kestrel Pay")
+    assert run_command("pages", "new", "--from-ad", "kestrel", "--id", "kestrel").code == 0
+    page = json.loads(run_command("pages", "show", "kestrel", "--json").out)
+    assert page["versionId"] == "v1"
+    assert_refused(run_command("pages", "new", "--from-ad", "nobody"), "no ad 'nobody'")
+    assert_refused(run_command("videos", "new", "--from-lesson", "nobody"), "no lesson 'nobody'")
+
+
+def test_a_video_is_written_as_a_timeline(run_command: RunCommand, tmp_path: Path) -> None:
+    assert run_command("videos", "new", "--id", "film", "--starter", "app-promo").code == 0
+    file = tmp_path / "film.otio"
+    assert run_command("videos", "export", "film", str(file)).code == 0
+    assert json.loads(file.read_text())["OTIO_SCHEMA"] == "Timeline.1"
 
 
 def test_the_word_this_refers_to_the_selected_element(run_command: RunCommand) -> None:

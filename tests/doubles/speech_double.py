@@ -6,11 +6,13 @@ import math
 import struct
 import threading
 import wave
+from base64 import b64encode
 from collections import deque
 from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Self
+from xml.etree import ElementTree as ET
 
 KEY = "sk-speech-0123456789"
 VOICES = {
@@ -67,14 +69,24 @@ class SpeechDouble:
             "SPEECH_MODEL": "tones",
         }
 
-    def answer(self, path: str, headers: Mapping[str, str], body: dict[str, Any]) -> tuple[int, bytes]:
+    def answer(self, path: str, headers: Mapping[str, str], content: bytes) -> tuple[int, bytes]:
         """Status and body for a request."""
+        body = self.read(path, headers, content)
         self.requests.append(body)
         while self.silent.is_set():
             if self._stopped.wait(0.02):
                 break
         if self.replies:
             return self.replies.popleft()
+        return self.usual_answer(path, headers, body)
+
+    def read(self, path: str, headers: Mapping[str, str], content: bytes) -> dict[str, Any]:
+        """The request as a test looks at it."""
+        fields: dict[str, Any] = json.loads(content)
+        return fields
+
+    def usual_answer(self, path: str, headers: Mapping[str, str], body: dict[str, Any]) -> tuple[int, bytes]:
+        """Status and body of the answer that is not scripted."""
         if headers.get("authorization") != f"Bearer {KEY}":
             return 401, json.dumps({"error": {"message": "Incorrect API key"}}).encode()
         known = body["voice"] in VOICES and 0 < len(body["input"]) <= 4096
@@ -95,11 +107,53 @@ class SpeechDouble:
         self._server.server_close()
 
 
+class AzureDouble(SpeechDouble):
+    """Azure's service; a request is its voice, rate, language and text as its SSML has them."""
+
+    @property
+    def environ(self) -> dict[str, str]:
+        url = f"http://127.0.0.1:{self._server.server_port}/cognitiveservices/v1"
+        return {"AZURE_SPEECH_KEY": KEY, "AZURE_SPEECH_URL": url}
+
+    def read(self, path: str, headers: Mapping[str, str], content: bytes) -> dict[str, Any]:
+        speak = ET.fromstring(content)
+        [voice] = speak
+        [prosody] = voice
+        return {
+            "voice": voice.get("name"),
+            "rate": prosody.get("rate"),
+            "locale": speak.get("{http://www.w3.org/XML/1998/namespace}lang"),
+            "input": prosody.text,
+            "elements": len(list(speak.iter())),
+            "format": headers.get("x-microsoft-outputformat"),
+        }
+
+    def usual_answer(self, path: str, headers: Mapping[str, str], body: dict[str, Any]) -> tuple[int, bytes]:
+        if headers.get("ocp-apim-subscription-key") != KEY:
+            return 401, b""
+        return 200, tone(LETTER_S * len(body["input"]))
+
+
+class GoogleDouble(SpeechDouble):
+    """Google's service."""
+
+    @property
+    def environ(self) -> dict[str, str]:
+        url = f"http://127.0.0.1:{self._server.server_port}/v1/text:synthesize"
+        return {"GOOGLE_TTS_KEY": KEY, "GOOGLE_TTS_URL": url}
+
+    def usual_answer(self, path: str, headers: Mapping[str, str], body: dict[str, Any]) -> tuple[int, bytes]:
+        if headers.get("x-goog-api-key") != KEY:
+            return 403, json.dumps({"error": {"message": "no"}}).encode()
+        sound = tone(LETTER_S * len(body["input"]["text"]))
+        return 200, json.dumps({"audioContent": b64encode(sound).decode()}).encode()
+
+
 class _SpeechHandler(BaseHTTPRequestHandler):
     double: SpeechDouble
 
     def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        body = self.rfile.read(int(self.headers["Content-Length"]))
         headers = {name.lower(): value for name, value in self.headers.items()}
         status, reply = self.double.answer(self.path, headers, body)
         self.send_response(status)

@@ -84,6 +84,9 @@ async def call(valkey_url: str) -> AsyncIterator[CheckedClient]:
 async def call_ads(call: CheckedClient) -> None:
     await call("POST", "/api/ai/generate", GENERATE)
     await call("POST", "/api/ads/ad-1/chat", {"message": "Make the music more upbeat", **OFFLINE})
+    campaigns = {"campaignIds": ["c-0002"], "adId": "ad-3", **OFFLINE}
+    await call("POST", "/api/ads", campaigns)
+    await call("POST", "/api/pages", {"adId": "ad-1", "pageId": "page-of-ad"})
     for path in (
         "/api/ads",
         "/api/ads/ad-1",
@@ -104,6 +107,10 @@ async def call_ads(call: CheckedClient) -> None:
     clone = await call("POST", "/api/ads/ad-1/music/v1/clone")
     await call("DELETE", f"/api/ads/ad-1/music/{clone['versionId']}")
     await call("PATCH", "/api/ads/ad-1/voices/tracks/track-0", {"speed": 0.9, "version": "v1"})
+    names = {"names": {"Miel": "mee-ell"}}
+    for path in ("/api/pronunciations", "/api/ads/ad-1/pronunciations"):
+        await call("PUT", path, names)
+        assert await call("GET", path) == names
     await call("GET", "/api/voices?limit=2")
     await call("GET", f"/api/voices/{'openai/alloy@english'.replace('/', '%2F')}")
 
@@ -144,6 +151,8 @@ async def call_lessons(call: CheckedClient) -> None:
     await call("GET", f"{LESSON}/sessions")
     await call("GET", f"{LESSON}/session/narration", **header)
     await call("GET", f"{LESSON}/session/narration/versions", **header)
+    await call("GET", f"{LESSON}/session/quiz", **header)
+    await call("POST", f"{LESSON}/session/quiz", OFFLINE, **header)
     await call("GET", f"{LESSON}/session/narration/versions/v1/diff/v1", **header)
     await call("POST", f"{LESSON}/session/source", {"text": material("photosynthesis").text}, **header)
     asset = {"assetType": "image", "url": "https://example.org/leaf.png", "metadata": {"alt": "a leaf"}}
@@ -171,6 +180,7 @@ async def call_pages(call: CheckedClient) -> None:
     await call("DELETE", f"{page}/locks/{heading}")
     await call("GET", f"{page}/uploads")
     await call("GET", f"{page}/export")
+    await call("GET", f"{page}/check")
     await call("DELETE", page)
 
 
@@ -182,6 +192,8 @@ async def call_videos(call: CheckedClient) -> None:
     for path in ("/preview", "/scenes/scene-1/preview", "/scenes/scene-1/versions/v1/diff/v1"):
         await call("GET", project + path)
     exported = await call("GET", f"{project}/export")
+    await call("GET", f"{project}/timeline.otio")
+    await call("GET", f"{project}/film")
     await call("POST", "/api/projects", {"name": "a copy", "scenes": exported["scenes"]})
     await call("GET", "/api/projects")
     await call("PUT", f"{project}/locks/scene-1")

@@ -13,7 +13,7 @@ from callsheet.state.errors import Invalid
 
 ROOT = Path(__file__).parents[2]
 _VARIABLE = re.compile(
-    r"\b((?:CALLSHEET|GOOGLE|OPENAI|SPEECH|DASHSCOPE|MOONSHOT|COMPATIBLE(?!_VERSION)|OLLAMA|REDIS|XDG|OTEL)_[A-Z][A-Z_]*[A-Z])\b"
+    r"\b((?:CALLSHEET|AZURE|GOOGLE|OPENAI|SPEECH|DASHSCOPE|MOONSHOT|COMPATIBLE(?!_VERSION)|OLLAMA|REDIS|XDG|OTEL)_[A-Z][A-Z_]*[A-Z])\b"
 )
 _OF_EACH_VENDOR = {"API_KEY", "BASE_URL", "MODEL"}
 """Settings listed for each vendor; the others are listed for OpenAI only, and are the same for all."""

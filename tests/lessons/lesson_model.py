@@ -24,6 +24,9 @@ class LessonModel(ChatDouble):
         self.narration_requests: list[dict[str, Any]] = []
         self.scripted_narrations: list[dict[str, Any]] = []
         """Narrations to answer with, before the offline ones."""
+        self.quiz_requests: list[list[dict[str, Any]]] = []
+        """The messages of each request for a quiz."""
+        self.scripted_quizzes: list[dict[str, Any]] = []
 
     def next_reply(self, request: Recorded) -> Reply:
         names = {tool["function"]["name"] for tool in request.body.get("tools", ())}
@@ -36,6 +39,9 @@ class LessonModel(ChatDouble):
             return _form(
                 "NarrationScript", scripted.pop(0) if scripted else script(self.narration_requests[-1])
             )
+        if "QuizSheet" in names:
+            self.quiz_requests.append([*request.messages])
+            return _form("QuizSheet", self.scripted_quizzes.pop(0))
         if "SentenceRepairs" in names:
             return _form("SentenceRepairs", {"sentences": []})
         return super().next_reply(request)

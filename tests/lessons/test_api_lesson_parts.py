@@ -272,3 +272,14 @@ async def test_the_material_of_a_deleted_session_is_deleted_too(lesson_client: L
         "POST", TOOLS, json={"messages": user("Hello!"), "provider": "offline"}
     )
     assert new_session.json()["sessionId"] != lesson_client.session_id
+
+
+async def test_a_narration_is_exported_as_slides_that_nothing_can_run_in(
+    lesson_client: LessonClient,
+) -> None:
+    narrated = await lesson_client.create_narration()
+    reply = await lesson_client.request("GET", f"{NARRATION}?format=slides")
+    assert reply.headers["content-type"] == "text/html; charset=utf-8"
+    assert "sandbox" in reply.headers["content-security-policy"]
+    assert reply.headers["content-disposition"].endswith(".html")
+    assert f"<h1>{narrated['narration']['topic']}</h1>" in reply.text

@@ -4,6 +4,7 @@ import json
 import re
 from itertools import pairwise
 
+import html5lib
 import pytest
 
 from callsheet.state.errors import Invalid
@@ -141,3 +142,23 @@ def test_cues_of_a_rendered_narration_follow_its_sentences_and_are_short():
     assert "00:00:01,000 --> " in export(narration, "srt", times)
     assert "00:00:01.000 --> " in export(narration, "vtt", times)
     assert cues(narration, [(start, start + 60) for start, _ in times])[0].text.count("\n") == 0
+
+
+def test_slides_are_valid_html_with_a_slide_for_each_segment_and_no_scripts():
+    narration = two_minute_narration(
+        LONG, key_concepts=("Stomata <i>", "Sugar"), visual_guidance="A leaf & its holes"
+    )
+    page = export(narration, "slides")
+    document = html5lib.HTMLParser(strict=True, namespaceHTMLElements=False).parse(page)
+    sections = document.findall(".//section")
+    assert len(sections) == 1 + len(narration.segments)
+    assert document.findtext(".//h1") == narration.topic
+    assert [one.findtext("h2") for one in sections[1:]] == ["Stomata <i>"] * 4
+    assert sections[1].findtext("ul/li") == "Sugar"
+    assert sections[1].findtext("figure/figcaption") == "A leaf & its holes"
+    assert sections[1].findtext("details/p") == narration.segments[0].narration
+    assert not document.findall(".//script")
+    targets = {link.get("href") for link in document.findall(".//a")}
+    assert targets == {f"#{one.get('id')}" for one in sections}
+    arabic = export(narration.model_copy(update={"language": "arabic"}), "slides")
+    assert '<html lang="ar" dir="rtl">' in arabic

@@ -48,7 +48,7 @@ def test_every_prompt_is_a_file_of_at_most_1200_tokens(file: Path) -> None:
 
 @pytest.mark.parametrize(
     ("workflow", "names"),
-    [(fact_narration, ["facts", "script", "sentences"]), (scene_edit, ["add_scene", "edit_scene"])],
+    [(fact_narration, ["facts", "quiz", "script", "sentences"]), (scene_edit, ["add_scene", "edit_scene"])],
 )
 def test_the_prompts_of_tools_are_named_with_their_hash(workflow: Any, names: list[str]) -> None:
     """A75: the metadata of checkpoints and traces has them."""

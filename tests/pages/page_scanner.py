@@ -16,7 +16,7 @@ rows poster controls loop muted playsinline""",
 )
 _TAGS, _ATTRIBUTES = (frozenset(names.split()) for names in _LISTS)
 _ADDRESSES = {"href", "src", "action", "poster", "cite"}
-_HEAD = {"charset", "http-equiv", "content", "name"}
+_HEAD = {"charset", "http-equiv", "content", "name", "property"}
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*):", re.IGNORECASE)
 
 

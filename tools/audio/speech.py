@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Final
 
-from callsheet.providers.speech import Line
+from callsheet.providers.speech import LOCAL, Line
 from callsheet.providers.speech.local import MODEL
 from callsheet.tools.guard.sandbox import OnProgress, SandboxTask, TaskLimits, run_task
 
@@ -16,7 +16,7 @@ class LocalSpeech:
     """English preview voices. Implements `Speech`."""
 
     model = f"local/{MODEL}"
-    is_local = True
+    provider = LOCAL
 
     def __init__(self, owner: str, report: OnProgress = lambda _done, _of: None) -> None:
         self._owner = owner

@@ -12,6 +12,7 @@ _PROMPTS: Final = files(__package__).joinpath(FOLDER)
 FACTS_PROMPT: Final = read_prompt(_PROMPTS, "facts")
 SCRIPT_PROMPT: Final = read_prompt(_PROMPTS, "script")
 SENTENCES_PROMPT: Final = read_prompt(_PROMPTS, "sentences")
+QUIZ_PROMPT: Final = read_prompt(_PROMPTS, "quiz")
 
 
 class FoundFact(BaseModel):
@@ -78,3 +79,22 @@ class SentenceRepairs(BaseModel):
     """The sentences that were wrong, corrected."""
 
     sentences: list[RepairedSentence] = Field(max_length=40)
+
+
+class WrittenQuestion(BaseModel):
+    """One question of a quiz."""
+
+    factId: str = Field(description="Id of the fact that it asks about", max_length=100)
+    question: str = Field(description="The question, without its answer", min_length=1, max_length=500)
+    answer: str = Field(
+        description="The right answer: a few words of the fact, copied exactly", min_length=1, max_length=200
+    )
+    wrongAnswers: list[str] = Field(
+        default=[], description="Two or three answers that the fact does not have; empty for an open question"
+    )
+
+
+class QuizSheet(BaseModel):
+    """The questions of a quiz."""
+
+    questions: list[WrittenQuestion] = Field(min_length=1, max_length=40)

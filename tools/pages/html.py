@@ -7,6 +7,7 @@ nothing be framed, and only the one stylesheet apply whose hash it names.
 
 import base64
 import hashlib
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -225,10 +226,27 @@ class Document:
     """Its Content-Security-Policy, for a server to send as well."""
 
 
+@dataclass(frozen=True)
+class Publication:
+    """A page's place on the web."""
+
+    url: str = ""
+    """Address at which the page will be served; empty if it is not known."""
+    image: str = ""
+    """Whole address of the image that stands for the page where it is shared; empty for none."""
+
+
 def render_document(
-    page: Page, inlined: Mapping[str, str] | None = None, *, external: bool = False, files: str = "'self'"
+    page: Page,
+    inlined: Mapping[str, str] | None = None,
+    *,
+    external: bool = False,
+    files: str = "'self'",
+    publication: Publication | None = None,
 ) -> Document:
     """Return the page as a file; `inlined` has what to put in place of addresses: data URIs of its images.
+
+    With `publication` the head also has JSON-LD, which is data and no script.
 
     Images and films from elsewhere are loaded with `external` only, since that tells their server what is in
     their address; else a text names the address. `files` is where its own images and films may come from,
@@ -245,12 +263,43 @@ def render_document(
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         f"<title>{escape(page.title())}</title>",
         *([f'<meta name="description" content="{escape(about)}">'] if about else []),
+        *_shared_as(page, lang, publication or Publication()),
+        *([_linked_data(page, lang, publication)] if publication else []),
         f"<style>{css}</style>",
     ]
     shown = page if external else page.model_copy(update={"root": _own_files_only(page.root)})
     body = _with_files(sanitize(_render_markup(shown)), inlined or {})
     lines = ["<!doctype html>", f'<html lang="{escape(lang)}">', "<head>", *head, "</head>", "<body>", body]
     return Document("\n".join([*lines, "</body>", "</html>", ""]), policy)
+
+
+def _shared_as(page: Page, lang: str, publication: Publication) -> list[str]:
+    """Return the page in Open Graph's words: https://ogp.me."""
+    values = {
+        "og:type": "website",
+        "og:title": page.title(),
+        "og:description": page.root.attributes.get("description", ""),
+        "og:locale": lang.replace("-", "_"),
+        "og:url": publication.url,
+        "og:image": publication.image,
+    }
+    return [f'<meta property="{name}" content="{escape(value)}">' for name, value in values.items() if value]
+
+
+def _linked_data(page: Page, lang: str, publication: Publication) -> str:
+    values = {
+        "@context": "https://schema.org",
+        "@type": "WebPage",
+        "name": page.title(),
+        "description": page.root.attributes.get("description", ""),
+        "inLanguage": lang,
+        "url": publication.url,
+        "image": publication.image,
+    }
+    given = {name: value for name, value in values.items() if value}
+    # No text may end the element, or open a comment in it.
+    data = json.dumps(given, ensure_ascii=False).replace("<", "\\u003c")
+    return f'<script type="application/ld+json">{data}</script>'
 
 
 def sanitize(html: str) -> str:
@@ -287,5 +336,7 @@ def _policy(css: str, origins: Sequence[str], files: str) -> str:
 
 def _with_files(html: str, inlined: Mapping[str, str]) -> str:
     for address, data in inlined.items():
-        html = html.replace(f'src="{escape(address)}"', f'src="{data}"')
+        # An image inside the file is shown, and leads nowhere.
+        for name in ("src",) if data.startswith("data:") else ("src", "poster", "href"):
+            html = html.replace(f'{name}="{escape(address)}"', f'{name}="{escape(data)}"')
     return html

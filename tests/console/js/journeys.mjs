@@ -1,6 +1,8 @@
 // Journeys through the page: from an empty state to a result, with questions, plans, versions, forks and lost connections.
 import assert from "node:assert/strict";
-import { EXAMPLES, guarded, offline, open, scripted, settle, test, until } from "./harness.mjs";
+import { readFile } from "node:fs/promises";
+import { BufferSource, Input, WEBM } from "mediabunny";
+import { EXAMPLES, PATIENCE_MS, guarded, offline, open, scripted, settle, test, until } from "./harness.mjs";
 import { TcpProxy } from "./proxy.mjs";
 
 async function start(tab, workflow, text) {
@@ -109,6 +111,55 @@ test("a plan is shown first, edited and approved in part, and one step is undone
   await plan.getByText("Editing scene 2").hover();
   await plan.getByRole("button", { name: /Undo “Editing scene 2/ }).click();
   await tab.getByText("The step is undone.").waitFor();
+});
+
+/** A film's pictures at these seconds: the colour in its middle, as the browser decodes it. */
+async function coloursOf(tab, file, seconds) {
+  const content = (await readFile(file)).toString("base64");
+  return tab.evaluate(async ({ content, seconds }) => {
+    const bytes = Uint8Array.from(atob(content), (char) => char.charCodeAt(0));
+    const video = Object.assign(document.createElement("video"), { src: URL.createObjectURL(new Blob([bytes], { type: "video/webm" })), muted: true });
+    const event = (name) => new Promise((resolve, reject) => { video.addEventListener(name, resolve, { once: true }); video.addEventListener("error", () => reject(new Error("the film cannot be played")), { once: true }); });
+    await event("loadeddata");
+    const context = new OffscreenCanvas(video.videoWidth, video.videoHeight).getContext("2d");
+    const colours = [];
+    for (const second of seconds) {
+      video.currentTime = second;
+      await event("seeked");
+      context.drawImage(video, 0, 0);
+      colours.push([...context.getImageData(20, 20, 1, 1).data].slice(0, 3));
+    }
+    return colours;
+  }, { content, seconds });
+}
+
+test("a video becomes a film file with each scene in its time", async () => {
+  const text = (words) => ({ id: "title", kind: "text", text: words, animations: [{ kind: "slide-up", duration: 20 }] });
+  const scenes = [["#c00000", 90], ["#00a000", 120], ["#0000d0", 90]].map(([color, durationInFrames], i) => ({ name: `Scene ${i}`, durationInFrames, background: { color }, elements: [text(`Number ${i}`)] }));
+  const project = await offline.send("POST", "/api/projects", { id: "film", name: "Film", scenes });
+  const tab = await open(offline, `/c/${project.threadId}`);
+  const saved = tab.waitForEvent("download", { timeout: 4 * PATIENCE_MS });
+  await tab.getByRole("button", { name: "WebM" }).click();
+  const download = await saved;
+  assert.equal(download.suggestedFilename(), "film.webm");
+  const file = await download.path();
+  const input = new Input({ formats: [WEBM], source: new BufferSource(await readFile(file)) });
+  const track = await input.getPrimaryVideoTrack();
+  const { packetCount } = await track.computePacketStats();
+  assert.deepEqual([packetCount, track.displayWidth, track.displayHeight], [300, 1280, 720]);
+  assert.ok(Math.abs((await input.computeDuration()) - 10) < 0.05);
+  const colours = await coloursOf(tab, file, [1.5, 5, 8.5]);
+  assert.deepEqual(colours.map((one) => one.indexOf(Math.max(...one))), [0, 1, 2], JSON.stringify(colours));
+});
+
+test("an ad becomes a page by a button", async () => {
+  const brief = { clientDescription: EXAMPLES.ad_creation };
+  const ad = await offline.send("POST", "/api/ai/generate", { adId: "chain", brief, provider: "offline" });
+  const tab = await open(offline, `/c/${ad.conversationId}`);
+  await tab.getByRole("button", { name: "Make a page of this" }).click();
+  await tab.waitForURL((url) => url.pathname.startsWith("/c/") && !url.pathname.endsWith(ad.conversationId));
+  const [source] = (await offline.send("GET", `/api/artefacts/page/${(await offline.send("GET", "/api/pages")).pages[0].pageId}`)).sources;
+  assert.deepEqual([source.kind, source.id], ["ad", "chain"]);
 });
 
 test("a question about campaigns shows figures and proof, and is found again", async () => {

@@ -11,6 +11,7 @@ import { Failure, Loading } from "../ui/states.tsx";
 import { AdTimeline, type Timeline } from "./ad_timeline.tsx";
 import { AdPlayer } from "./ad_player.tsx";
 import { AdMixer, type Mixer } from "./ad_mixer.tsx";
+import { MakeOf } from "./make_of.tsx";
 import type { PanelEntry, PanelProps } from "./panel.ts";
 
 interface Voice { id: string; name: string; provider: string; language: string; gender: string | null; accent: string | null; style: string | null }
@@ -168,6 +169,7 @@ function AdView(props: PanelProps) {
         <span class="tag">{ad.timeline.timing === "measured" ? "times measured" : "times estimated"}</span>
         {ad.language && <span class="tag">{words(ad.language)}</span>}
         {ad.market && <span class="tag">{ad.market}</span>}
+        {ad.streams.voices?.newest && <MakeOf label="Make a page of this" url="/api/pages" body={{ adId: ad.adId }} />}
         {waiting.length > 1 && mayWrite.value && <button type="button" class="button small end" onClick={activateAll}>Activate all {waiting.length}</button>}
       </div>
       <AdPlayer key={`${props.id} ${STREAMS.map((one) => ad.streams[one]?.newest?.id).join(" ")}`} ad={ad.adId} timeline={ad.timeline}

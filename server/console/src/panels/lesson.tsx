@@ -7,6 +7,7 @@ import "../styles/lesson.css";
 import { Icon } from "../ui/icon.tsx";
 import { Empty, Failure, Loading } from "../ui/states.tsx";
 import { factNumbers, spokenWords } from "./lesson_facts.ts";
+import { MakeOf } from "./make_of.tsx";
 import type { PanelEntry, PanelProps } from "./panel.ts";
 
 export interface Fact { id: string; concept: string; details: string; confidence: number; source: { quote: string; start: number; end: number } | null }
@@ -24,7 +25,7 @@ interface Lesson {
 /** A lesson with the newest version of its narration. */
 type ShownLesson = Lesson & { version: string | null };
 
-const FORMATS: [format: string, label: string][] = [["md", "Markdown"], ["srt", "SRT"], ["vtt", "WebVTT"], ["json", "JSON"]];
+const FORMATS: [format: string, label: string][] = [["md", "Markdown"], ["srt", "SRT"], ["vtt", "WebVTT"], ["slides", "Slides"], ["json", "JSON"]];
 
 function FactRow({ fact, number, chosen }: { fact: Fact; number: number | null; chosen: boolean }) {
   return (
@@ -169,6 +170,7 @@ function LessonView(props: PanelProps) {
           <ol class="script">{lesson.narration.segments.map((one) => <SegmentView key={one.id} props={props} lesson={lesson} segment={one} numbers={numbers} />)}</ol>
           <p class="actions">
             <span class="help">Download</span>
+            <MakeOf label="Make scenes of this" url="/api/projects" body={{ lessonId: lesson.sessionId }} />
             {FORMATS.map(([format, label]) => <a key={format} class="button small" download href={path`/api/agent-create/session/narration?sessionId=${lesson.sessionId}&format=${format}`}>{label}</a>)}
           </p>
         </section>

@@ -71,6 +71,7 @@ function VideoPanel(props: PanelProps) {
   const [project, setProject] = useState<Project | null>(null);
   const [error, setError] = useState<ApiError | null>(null);
   const [playing, play] = useState<string | null>(null);
+  const [part, setPart] = useState<number | null>(null);
   useEffect(() => {
     let current = true;
     get<Project>(path`/api/projects/${props.id}`).then(
@@ -92,6 +93,7 @@ function VideoPanel(props: PanelProps) {
     if (started) notify("The order has changed", { action: { label: "Undo", run: () => void attempt(api.undoPlan(props.id, started.executionId ?? "")).then(() => props.changed()) } });
     props.changed();
   };
+  const film = () => { setPart(0); void attempt(import("../../film/film.ts").then(({ saveFilm }) => saveFilm(props.id, setPart))).then(() => setPart(null)); };
   const undo = async (route: "undo" | "redo") => {
     if (await attempt(post(path`/api/projects/${props.id}/` + route, {}).then(() => true))) notify(route === "undo" ? "The last change is undone" : "It is done again");
     props.changed();
@@ -106,6 +108,7 @@ function VideoPanel(props: PanelProps) {
           <button type="button" class="button small end" disabled={props.busy} onClick={() => undo("undo")}><Icon name="undo" size={16} />Undo</button>
           <button type="button" class="button small" disabled={props.busy} onClick={() => undo("redo")}>Redo</button>
         </>}
+        <button type="button" class="button small" disabled={part !== null || ids.length === 0} title="A film without sound, made in this browser" onClick={film}><Icon name="film" size={16} />{part === null ? "WebM" : `${Math.round(100 * part)} %`}</button>
         <a class="button small" download={`${project.id}.json`} href={path`/api/projects/${props.id}/export`}><Icon name="down" size={16} />JSON</a>
       </div>
       {playing === "film" && <Picture key={props.revision} title="The whole video" width={1280} src={path`/api/projects/${props.id}/preview`} />}

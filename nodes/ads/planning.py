@@ -1,0 +1,51 @@
+"""The planner of ads: what was measured on the rendered ad takes the place of estimates."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from callsheet import storage
+from callsheet.nodes.planner import Planning
+from callsheet.nodes.workflow import WorkflowSpec
+from callsheet.state.ads.ad import AdState
+from callsheet.storage.artefacts import recordings
+from callsheet.storage.artefacts.artefacts import Artefact, StreamHead
+from callsheet.storage.artefacts.recordings import RecordingRecord
+from callsheet.tools.call import Scope
+
+Block = Callable[[Scope, Mapping[str, StreamHead], RecordingRecord | None], str]
+"""Writes the state block of an ad, whose newest versions were rendered or not."""
+
+
+class AdPlanning(Planning):
+    """Plans of ads."""
+
+    def __init__(self, block: Block) -> None:
+        """Plan with this state block."""
+        self._block = block
+
+    async def state_block(self, workflow: WorkflowSpec[Any], state: AdState, scope: Scope) -> str:
+        """Return the ad as it is now, with what was measured on it if it was rendered within a day."""
+        del state
+        artefact = Artefact(await storage.current(), scope.kind, scope.artefact, scope.owner)
+        streams = workflow.block_streams
+        heads = dict(
+            zip(
+                streams,
+                await asyncio.gather(*(artefact.stream_head(name) for name in streams)),
+                strict=True,
+            )
+        )
+        return self._block(scope, heads, await _rendering(artefact, heads))
+
+
+async def _rendering(artefact: Artefact, heads: Mapping[str, StreamHead]) -> RecordingRecord | None:
+    """Return the newest rendering of the whole ad as its newest versions have it."""
+    newest = {name: head.newest.id for name, head in heads.items() if head.newest}
+    if not newest:
+        return None
+    for record in await recordings.newest(await storage.current(), artefact):
+        details = record["details"]
+        if details["versions"] == newest and not details.get("track"):
+            return record
+    return None

@@ -1,0 +1,93 @@
+"""The chain between artefacts: one is made from another by one request, and both keep a record of it.
+
+The new artefact's record has its sources, set once, with the request that made it; the source's record has a
+field for each artefact that was made from it. Both are safe to write twice.
+"""
+
+import hashlib
+import json
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from callsheet.server.artefacts.schemas import ArtefactRef, ArtefactSource
+from callsheet.server.artefacts.service import ArtefactService, claim
+from callsheet.server.http.requests import checked_idempotency_key, identifier
+from callsheet.state.errors import Conflict, Missing
+from callsheet.storage.artefacts.artefacts import Artefact
+from callsheet.storage.redis.connection import Storage
+from callsheet.storage.threads import threads
+from callsheet.storage.threads.threads import Thread
+
+_SOURCES: Final = "sources"
+_USE: Final = "use:"
+
+
+async def find_source(storage: Storage, kind: str, name: str, owner: str) -> Artefact:
+    """Return the owner's artefact that another one is to be made from; raise `Missing` for none."""
+    artefact = Artefact(storage, kind, identifier(name, f"{kind} id"), owner)
+    if (await artefact.meta()).get("owner") != owner:
+        raise Missing(f"there is no {kind} {name!r}", remedy=f"list them with GET /api/artefacts/{kind}")
+    return artefact
+
+
+async def new_id(storage: Storage, kind: str, owner: str, given: str | None, key: str | None) -> str:
+    """Return the id of a new artefact: the given one, else always the same for one idempotency key."""
+    if given:
+        return given
+    if checked_idempotency_key(key) is None:
+        return f"{kind}-{uuid.uuid4().hex[:10]}"
+    derived = await threads.derived_id(storage, owner, json.dumps(["made", kind, key]))
+    return f"{kind}-{derived.replace('-', '')[:20]}"
+
+
+def sources_fact(sources: Sequence[ArtefactSource], key: str | None) -> dict[str, str]:
+    """Return the field of a new artefact's record."""
+    request = hashlib.sha256(key.encode()).hexdigest()[:32] if key else uuid.uuid4().hex
+    return {_SOURCES: json.dumps({"request": request, "items": sources}, ensure_ascii=False)}
+
+
+def require_unused(artefact: Artefact, meta: Mapping[str, str], fact: Mapping[str, str]) -> None:
+    """Raise `Conflict` if there is such an artefact already, unless the same request made it."""
+    if not meta.get("owner"):
+        return
+    request = json.loads(meta.get(_SOURCES) or "{}").get("request")
+    if request != json.loads(fact[_SOURCES])["request"]:
+        raise Conflict(
+            f"there is a {artefact.kind} {artefact.id!r} already", remedy="choose another id, or none"
+        )
+
+
+async def claim_new(
+    service: ArtefactService, storage: Storage, thread: Thread, fact: Mapping[str, str]
+) -> Artefact:
+    """Create the record of a new artefact with its sources; raise `Conflict` for one of another request."""
+    artefact = service.artefact(storage, thread)
+    require_unused(artefact, await artefact.meta(), fact)
+    await claim(storage, thread, fact)
+    require_unused(artefact, await artefact.meta(), fact)
+    return artefact
+
+
+async def record_use(source: Artefact, kind: str, name: str) -> None:
+    """Record on the source that an artefact was made from it."""
+    await source.set_facts({f"{_USE}{kind}:{name}": "1"})
+
+
+def source_list(meta: Mapping[str, str]) -> list[ArtefactSource]:
+    """Return the sources in an artefact's record."""
+    items: list[ArtefactSource] = json.loads(meta.get(_SOURCES) or "{}").get("items", [])
+    return items
+
+
+async def use_list(storage: Storage, meta: Mapping[str, str]) -> list[ArtefactRef]:
+    """Return what was made from an artefact and still exists, by its record."""
+    uses: list[ArtefactRef] = []
+    for field in sorted(meta):
+        if not field.startswith(_USE):
+            continue
+        kind, _, name = field.removeprefix(_USE).partition(":")
+        record: Mapping[str, Any] = await Artefact(storage, kind, name, meta["owner"]).meta()
+        if record.get("owner") == meta["owner"]:
+            uses.append(ArtefactRef(kind=kind, id=name))
+    return uses

@@ -1,0 +1,41 @@
+"""The brief of an ad from campaigns: their offers word for word, and nothing that they do not say."""
+
+from collections.abc import Iterator, Sequence
+
+from callsheet.state.campaigns.campaign import Campaign
+from callsheet.state.errors import Invalid
+
+
+def offer_of(campaign: Campaign) -> str:
+    """Return what a campaign offers: its offer, else its value propositions; empty for neither."""
+    return campaign.offer or ", ".join(campaign.key_value_props)
+
+
+def campaign_brief(campaigns: Sequence[Campaign], client: str, wish: str) -> dict[str, str]:
+    """Return a brief that has the offers of campaigns.
+
+    Raises `Invalid` if nobody is named for whom it is, or none of the campaigns offers anything.
+    """
+    companies = list(dict.fromkeys(one.company for one in campaigns))
+    if len(companies) > 1 and not client.strip():
+        raise Invalid(
+            f"the campaigns are of {', '.join(companies)[:300]}, and an ad is for one client",
+            remedy="send `client`, or campaigns of one company",
+        )
+    if not any(map(offer_of, campaigns)):
+        raise Invalid("none of the campaigns offers anything", remedy="choose campaigns with an offer")
+    lines = [client.strip() or companies[0], *_offers(campaigns)]
+    context = [f"Value propositions: {', '.join(_value_props(campaigns))}", wish.strip()]
+    return {"clientDescription": "\n".join(lines), "additionalContext": "\n".join(filter(None, context))}
+
+
+def _offers(campaigns: Sequence[Campaign]) -> Iterator[str]:
+    for campaign in campaigns:
+        if offer := offer_of(campaign):
+            product = campaign.primary_product or campaign.brand
+            yield f"{product}: {offer}" if product else offer
+        yield from (f"Incentive: {one}" for one in campaign.incentives)
+
+
+def _value_props(campaigns: Sequence[Campaign]) -> list[str]:
+    return list(dict.fromkeys(one for campaign in campaigns for one in campaign.key_value_props))

@@ -1,0 +1,156 @@
+"""A quiz about facts: each question names its fact, whose text holds the answer."""
+
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from callsheet.state.figures import all_numbers, figures, number_tokens
+from callsheet.state.languages import find
+from callsheet.state.lessons.facts import Fact
+from callsheet.state.lessons.narration import Sentence
+from callsheet.state.lessons.proof import ProofContext, says_nothing, sentence_problem
+from callsheet.state.names import COMMON, WORD, names, without_possessive
+from callsheet.state.sentences import sentence_spans
+
+GAP: Final = "_____"
+"""Stands for the answer in a prompt."""
+MAX_QUESTIONS: Final = 40
+_MIN_WORDS: Final = 3
+"""Words that a sentence keeps beside its gap."""
+_SIGNS: Final = " .,;:!?\"'“”’()"
+_MIN_TERM: Final = 4
+"""Letters of a word of the concept that may be left blank."""
+
+
+class QuizQuestion(BaseModel):
+    """One question."""
+
+    model_config = ConfigDict(frozen=True, json_schema_serialization_defaults_required=True)
+
+    id: str
+    factId: str  # noqa: N815 -- the wire's name
+    kind: Literal["gap", "choice", "open", "card"]
+    """`gap` has a blank in a sentence of the fact; `card` asks for all of a fact by its concept."""
+    prompt: str = Field(min_length=1)
+    answer: str = Field(min_length=1)
+    choices: tuple[str, ...] = ()
+    """Of a `choice`, in the order in which they are shown; one is the answer."""
+    source: str
+    """The fact's text, which holds the answer."""
+
+
+class Quiz(BaseModel):
+    """The questions about a lesson's chosen facts."""
+
+    model_config = ConfigDict(frozen=True, json_schema_serialization_defaults_required=True)
+
+    topic: str
+    language: str
+    """English name, lower case: the facts'."""
+    madeBy: Literal["code", "model"]  # noqa: N815 -- the wire's name
+    """`code` for blanks in the facts' own sentences."""
+    questions: tuple[QuizQuestion, ...]
+    notes: tuple[str, ...] = ()
+    """Sentences on questions that were left out."""
+
+
+def gap_quiz(facts: Sequence[Fact], topic: str, language: str) -> Quiz:
+    """Return a question for each fact, made by code: its sentence with a number, a name or its term blank."""
+    questions = [_fact_question(number, fact, language) for number, fact in enumerate(facts, 1)]
+    return Quiz(topic=topic, language=language, madeBy="code", questions=tuple(questions))
+
+
+def current_quiz(written: Quiz, facts: Sequence[Fact]) -> Quiz | None:
+    """Return a quiz without the questions on facts that have changed since; None if none are left."""
+    texts = {fact.id: fact.details for fact in facts}
+    kept = tuple(one for one in written.questions if texts.get(one.factId) == one.source)
+    gone = len(written.questions) - len(kept)
+    if not kept:
+        return None
+    note = (f"{gone} left out: their facts were changed, or are no longer chosen",) if gone else ()
+    return written.model_copy(update={"questions": kept, "notes": (*written.notes, *note)})
+
+
+def question_problem(question: QuizQuestion, facts: Mapping[str, Fact], background: ProofContext) -> str:
+    """Return why a question is not proven by its fact; empty if it is.
+
+    The answer stands in the fact, word for word or as the same number, and not in the question, which claims
+    nothing that the fact does not say and says something of it. No other choice stands in the fact.
+    """
+    return next(_problems(question, facts, background), "")
+
+
+def _problems(question: QuizQuestion, facts: Mapping[str, Fact], background: ProofContext) -> Iterator[str]:
+    fact, language = facts.get(question.factId), background.language
+    if fact is None:
+        yield f"names {question.factId!r}, which is none of the facts"
+        return
+    if not holds(fact.details, question.answer, language):
+        yield f"has the answer {question.answer!r}, which does not stand in its fact"
+    if holds(question.prompt, question.answer, language):
+        yield "gives its own answer away"
+    posed = Sentence(text=question.prompt, factIds=(fact.id,))
+    if problem := sentence_problem(posed, {fact.id: fact}, background):
+        yield problem.reason
+    statement = Sentence(text=f"{posed.text.rstrip('?？؟ ')} {question.answer}", factIds=(fact.id,))
+    if says_nothing(statement, {fact.id: fact}, background):
+        yield "asks nothing that its fact says"
+    wrong = [one for one in question.choices if one != question.answer]
+    if also := next((one for one in wrong if holds(fact.details, one, language)), None):
+        yield f"has the wrong choice {also!r}, which stands in its fact, too"
+
+
+def holds(text: str, answer: str, language: str) -> bool:
+    """Return whether a text has these words, or the one number that they are."""
+    folded, words = _plain(text), _plain(answer)
+    spec = find(language)
+    if spec and spec.unit == "character":
+        return bool(words) and words in folded
+    if words and re.search(_word_pattern(words), folded):
+        return True
+    tokens = [each for each in number_tokens(words) if each != "."]
+    return len(tokens) == 1 and not isinstance(tokens[0], str) and bool(tokens[0] & all_numbers(text))
+
+
+def _plain(text: str) -> str:
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split()).strip(_SIGNS)
+
+
+def _word_pattern(words: str) -> str:
+    """Return the pattern of these words, not as a part of a longer word or number."""
+    return rf"(?<!\w)(?<!\d[.,]){re.escape(words)}(?!\w|[.,]\d)"
+
+
+def _fact_question(number: int, fact: Fact, language: str) -> QuizQuestion:
+    for answer, sentence in _gaps(fact, language):
+        pattern = re.compile(_word_pattern(answer), re.IGNORECASE)
+        prompt = pattern.sub(GAP, sentence)
+        if len(prompt.replace(GAP, " ").split()) >= _MIN_WORDS and (match := pattern.search(sentence)):
+            return _question(number, fact, "gap", prompt, match[0])
+    return _question(number, fact, "card", fact.concept, fact.details)
+
+
+def _question(
+    number: int, fact: Fact, kind: Literal["gap", "card"], prompt: str, answer: str
+) -> QuizQuestion:
+    return QuizQuestion(
+        id=f"q{number}", factId=fact.id, kind=kind, prompt=prompt, answer=answer, source=fact.details
+    )
+
+
+def _gaps(fact: Fact, language: str) -> Iterator[tuple[str, str]]:
+    """Yield what may be blank, each with its sentence: numbers, then names, then words of the concept."""
+    sentences = [
+        " ".join(fact.details[start:end].split()) for start, end in sentence_spans(fact.details, language)
+    ]
+    for sentence in sentences:
+        yield from ((figure, sentence) for figure in sorted(figures(sentence), key=len, reverse=True))
+    for sentence in sentences:
+        yield from ((name, sentence) for name in names(sentence, language))
+    words = map(without_possessive, WORD.findall(fact.concept))
+    terms = sorted({one for one in words if len(one) >= _MIN_TERM and one.casefold() not in COMMON}, key=len)
+    for term in reversed(terms):
+        yield from ((term, sentence) for sentence in sentences)

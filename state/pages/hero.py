@@ -1,0 +1,61 @@
+"""A page whose first section says the message of an ad, in the words of its script."""
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from callsheet.state.languages import find
+from callsheet.state.pages import edits
+from callsheet.state.pages.history import STARTER
+from callsheet.state.pages.page import ROOT, Page
+from callsheet.state.sentences import split_sentences
+
+_HEADING: Final = 70
+"""Characters of a heading."""
+_TEXT: Final = 320
+_BUTTON: Final = 32
+_DOMAIN: Final = re.compile(r"\A(?:https?://)?(?:[a-z0-9-]{1,63}\.){1,4}[a-z]{2,24}(?:/[\w./-]{0,200}+)?\Z")
+_MIN_WORDS: Final = 2
+
+
+def hero_page(lines: Sequence[str], language: str) -> Page:
+    """Return the starter page with heading, text and button of these parts lines.
+
+    The first sentence that is short enough is the heading, the last one the button, which leads to the
+    address that the lines name, if they name one.
+    """
+    parts = [one.strip() for line in lines for one in split_sentences(line, language)]
+    sentences = [*dict.fromkeys(one for one in parts if one)]
+    address = next((one.rstrip(".!") for one in sentences if _DOMAIN.match(one.rstrip(".!").casefold())), "")
+    sayings = [one for one in sentences if not _DOMAIN.match(one.rstrip(".!").casefold())]
+    long_enough = [one for one in sayings if len(one.split()) >= _MIN_WORDS] or sayings
+    heading = next((one for one in long_enough if len(one) <= _HEADING), "")
+    rest = [one for one in sayings if one != heading]
+    button = rest[-1] if rest and len(rest[-1]) <= _BUTTON else ""
+    text = _within([one for one in rest if one != button])
+    return _with_hero(heading.rstrip("."), text, button.rstrip("."), address, language)
+
+
+def _within(sentences: Sequence[str]) -> str:
+    """Return the sentences from the first on that are short enough together."""
+    text = ""
+    for one in sentences:
+        if len(text) + len(one) > _TEXT:
+            break
+        text = f"{text} {one}".strip()
+    return text
+
+
+def _with_hero(heading: str, text: str, button: str, address: str, language: str) -> Page:
+    spec = find(language)
+    head = {"lang": spec.code if spec else "en", **({"title": heading} if heading else {})}
+    page = edits.modify(STARTER, ROOT, attributes=head)
+    hero = next(one for one in page.root.children if one.label == "Hero")
+    contents = {"heading": heading, "text": text, "button": button}
+    for element in hero.children:
+        if words := contents.get(element.type):
+            page = edits.modify(page, element.id, content=words)
+        if element.type == "button" and address:
+            href = address if address.startswith("http") else f"https://{address}"
+            page = edits.modify(page, element.id, attributes={"href": href})
+    return page

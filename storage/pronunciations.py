@@ -1,0 +1,19 @@
+"""An owner's pronunciations of names, for everything of theirs that is spoken."""
+
+import json
+from collections.abc import Mapping
+
+from callsheet.storage.redis import keys
+from callsheet.storage.redis.connection import Storage
+
+
+async def read(storage: Storage, owner: str) -> dict[str, str]:
+    """Return the owner's pronunciations by name; empty for none."""
+    text: bytes | None = await storage.redis.get(keys.pronunciations(owner))
+    names: dict[str, str] = json.loads(text) if text else {}
+    return names
+
+
+async def replace(storage: Storage, owner: str, names: Mapping[str, str]) -> None:
+    """Replace the owner's pronunciations. Twice is safe."""
+    await storage.redis.set(keys.pronunciations(owner), json.dumps(names, ensure_ascii=False))

@@ -1,0 +1,136 @@
+"""The chain: campaigns become an ad, an ad a page, a lesson a video; both sides record it, once."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+
+from callsheet.storage import Storage
+from tests.doubles.auth_cases import bearer, create_key
+from tests.doubles.documented import assert_documented
+from tests.doubles.served import GENERATE, app_client, started_app
+from tests.lessons.lesson_client import LessonClient
+
+OFFLINE = {"provider": "offline"}
+
+
+@pytest.fixture
+async def client(valkey_url: str) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of a server; every reply must be as documented."""
+    async with (
+        started_app(valkey_url) as app,
+        app_client(app, event_hooks={"response": [assert_documented]}) as one,
+    ):
+        yield one
+
+
+async def post(client: httpx.AsyncClient, path: str, body: dict[str, Any], key: str = "") -> httpx.Response:
+    return await client.post(path, json=body, headers={"Idempotency-Key": key} if key else {})
+
+
+async def links(client: httpx.AsyncClient, kind: str, name: str) -> tuple[list[Any], list[Any]]:
+    view = (await client.get(f"/api/artefacts/{kind}/{name}")).json()
+    return view["sources"], view["uses"]
+
+
+async def test_campaigns_become_an_ad_whose_record_names_them(client: httpx.AsyncClient) -> None:
+    listed = (await client.get("/api/campaigns?limit=30")).json()["campaigns"]
+    first = next(one for one in listed if one["offer"])
+    other = next(one for one in listed if one["offer"] and one["company"] != first["company"])
+    body = {"campaignIds": [first["id"]], "duration": 30, **OFFLINE}
+    reply = await post(client, "/api/ads", body, "ad-of-campaigns")
+    assert reply.status_code == 200, reply.text
+    ad_id = reply.json()["adId"]
+    assert reply.json()["drafts"].keys() == {"voices", "music", "sfx"}
+    sources, _ = await links(client, "ad", ad_id)
+    assert sources == [{"kind": "campaign", "id": first["id"], "text": first["offer"]}]
+    brief = (await client.get(f"/api/ads/{ad_id}")).json()["brief"]
+    assert first["company"] in brief["clientDescription"]
+    assert first["offer"] in brief["clientDescription"]
+    again = await post(client, "/api/ads", body, "ad-of-campaigns")
+    assert again.json()["adId"] == ad_id
+    assert (await client.get(f"/api/ads/{ad_id}/voices")).json()["versions"][-1]["id"] == "v1"
+    taken = await post(client, "/api/ads", {**body, "adId": ad_id})
+    assert taken.status_code == 409
+    both = {"campaignIds": [first["id"], other["id"]], **OFFLINE}
+    refusal = await post(client, "/api/ads", both)
+    assert (refusal.status_code, "send `client`" in refusal.json()["remedy"]) == (422, True)
+    unknown = await post(client, "/api/ads", {"campaignIds": ["c-none"], **OFFLINE})
+    assert unknown.status_code == 404
+
+
+async def test_an_ad_becomes_a_page_once_and_both_records_say_so(client: httpx.AsyncClient) -> None:
+    early = await post(client, "/api/pages", {"adId": "ad-1"})
+    assert early.status_code == 404
+    script = [
+        {"voiceId": "openai/alloy@english", "text": "Bread at four, every day. The first loaf is free."},
+        {"voiceId": "openai/alloy@english", "text": "bakery.example. Come and taste."},
+    ]
+    assert (await client.post("/api/ai/generate", json=GENERATE)).status_code == 200
+    await client.post("/api/ads/ad-1/voices", json={"voiceTracks": script})
+    reply = await post(client, "/api/pages", {"adId": "ad-1"}, "page-of-ad")
+    assert reply.status_code == 201, reply.text
+    view = reply.json()
+    [_, hero, *_] = view["page"]["root"]["children"]
+    shown = {one["type"]: one for one in hero["children"]}
+    assert shown["heading"]["content"] == "Bread at four, every day"
+    assert shown["text"]["content"] == "The first loaf is free."
+    assert shown["button"]["content"] == "Come and taste"
+    assert shown["button"]["attributes"]["href"] == "https://bakery.example"
+    again = (await post(client, "/api/pages", {"adId": "ad-1"}, "page-of-ad")).json()
+    assert (again["pageId"], again["versionId"]) == (view["pageId"], "v1")
+    voices = (await client.get("/api/ads/ad-1/voices")).json()["versions"][-1]["id"]
+    assert (await links(client, "page", view["pageId"]))[0] == [
+        {"kind": "ad", "id": "ad-1", "versions": {"voices": voices}}
+    ]
+    assert (await links(client, "ad", "ad-1"))[1] == [{"kind": "page", "id": view["pageId"]}]
+    taken = await post(client, "/api/pages", {"adId": "ad-1", "pageId": view["pageId"]})
+    assert taken.status_code == 409
+    await client.delete(f"/api/pages/{view['pageId']}")
+    assert (await links(client, "ad", "ad-1"))[1] == []
+
+
+async def test_a_lesson_becomes_scenes_that_last_as_long_as_its_narration(client: httpx.AsyncClient) -> None:
+    lesson = LessonClient(client)
+    narrated = await lesson.create_narration()
+    body = {"lessonId": lesson.session_id, "id": "film"}
+    reply = await post(client, "/api/projects", body, "film-of-lesson")
+    assert reply.status_code == 201, reply.text
+    view = reply.json()
+    narration = narrated["narration"]
+    assert sum(one["durationSeconds"] for one in view["scenes"]) == narration["total_duration"]
+    assert view["name"] == narration["topic"]
+    scenes = (await client.get("/api/projects/film/export")).json()["scenes"]
+    shown = " ".join(one["text"] for scene in scenes for one in scene["elements"] if one["id"] != "title")
+    assert shown == " ".join(
+        sentence["text"] for segment in narration["segments"] for sentence in segment["sentences"]
+    )
+    assert narration["segments"][0]["visual_guidance"][:40] in scenes[0]["name"]
+    again = (await post(client, "/api/projects", body, "film-of-lesson")).json()
+    assert [one["versionId"] for one in again["scenes"]] == [one["versionId"] for one in view["scenes"]]
+    assert (await post(client, "/api/projects", body)).status_code == 409
+    assert (await links(client, "lesson", str(lesson.session_id)))[1] == [{"kind": "video", "id": "film"}]
+    assert (await links(client, "video", "film"))[0] == [
+        {"kind": "lesson", "id": lesson.session_id, "versions": {"narration": "v1"}}
+    ]
+    empty = LessonClient(client)
+    await empty.start_session()
+    assert (await post(client, "/api/projects", {"lessonId": empty.session_id})).status_code == 409
+
+
+async def test_nothing_is_made_from_what_another_owner_has(valkey_url: str, storage: Storage) -> None:
+    keys = {name: bearer(await create_key(storage, name)) for name in ("alice", "bob")}
+    async with started_app(valkey_url, auth="keys") as app, app_client(app) as client:
+        client.headers.update(keys["alice"])
+        await client.post("/api/ai/generate", json=GENERATE)
+        lesson = LessonClient(client)
+        await lesson.create_narration()
+        client.headers.update(keys["bob"])
+        for path, body in (
+            ("/api/pages", {"adId": "ad-1"}),
+            ("/api/projects", {"lessonId": lesson.session_id}),
+        ):
+            assert (await post(client, path, body)).status_code == 404
+        assert (await client.get("/api/pages")).json()["pages"] == []
+        assert (await client.get("/api/projects")).json()["projects"] == []

@@ -1,0 +1,199 @@
+"""A page that is published: its check, its ZIP file, and what the head says of it."""
+
+import io
+import json
+import zipfile
+from collections.abc import AsyncIterator
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import html5lib
+import httpx
+import pytest
+from pydantic import TypeAdapter
+
+from callsheet.server.pages.publishing import PageChecks
+from callsheet.state.pages.check import check_page
+from callsheet.state.pages.page import Page
+from callsheet.storage import Storage
+from tests.doubles.documented import assert_documented
+from tests.doubles.served import app_client, started_app
+from tests.pages.page_double import PageDouble
+from tests.pages.test_uploads import png
+
+XHTML = "{http://www.w3.org/1999/xhtml}"
+GOOD: dict[str, Any] = {
+    "id": "page",
+    "type": "page",
+    "attributes": {
+        "title": "Bread at four",
+        "description": "A bakery in Lyon that opens at four in the morning, for all who rise early.",
+        "lang": "en",
+    },
+    "children": [
+        {"id": "heading-1", "type": "heading", "content": "Bread at four", "attributes": {"level": "1"}},
+        {"id": "heading-2", "type": "heading", "content": "Where", "attributes": {"level": "2"}},
+        {"id": "button-1", "type": "button", "content": "Order", "attributes": {"href": "#heading-2"}},
+        {"id": "image-1", "type": "image", "attributes": {"src": "/own.png", "alt": "A loaf"}},
+    ],
+}
+
+
+def page_of(*children: dict[str, Any], **attributes: str) -> Page:
+    return Page.model_validate(
+        {"root": GOOD | {"attributes": GOOD["attributes"] | attributes, "children": [*children]}}
+    )
+
+
+def broken_rules(page: Page, *dead: str) -> dict[str, list[str]]:
+    return {one["rule"]: one["elements"] for one in check_page(page, dead) if one["verdict"] != "pass"}
+
+
+def test_a_page_that_breaks_no_rule_passes_every_check() -> None:
+    assert broken_rules(page_of(*GOOD["children"])) == {}
+
+
+@pytest.mark.parametrize(
+    ("rule", "element", "children"),
+    [
+        ("one main heading", "heading-1", [{"id": "heading-1", "type": "heading", "content": "A"}]),
+        (
+            "heading order",
+            "heading-2",
+            [
+                GOOD["children"][0],
+                {"id": "heading-2", "type": "heading", "content": "B", "attributes": {"level": "4"}},
+            ],
+        ),
+        (
+            "one primary action",
+            "button-2",
+            [
+                *GOOD["children"],
+                {"id": "button-2", "type": "button", "content": "Call", "attributes": {"href": "tel:1"}},
+            ],
+        ),
+        ("texts of images", "image-1", [{"id": "image-1", "type": "image", "attributes": {"src": "/a.png"}}]),
+        ("images and films are there", "image-1", [{"id": "image-1", "type": "image"}]),
+        (
+            "no files of other servers",
+            "image-1",
+            [{"id": "image-1", "type": "image", "attributes": {"src": "https://example.org/a.png"}}],
+        ),
+        (
+            "contrast",
+            "text-1",
+            [{"id": "text-1", "type": "text", "content": "Pale", "style": {"color": "#dddddd"}}],
+        ),
+        (
+            "links inside the page",
+            "link-1",
+            [{"id": "link-1", "type": "link", "content": "Go", "attributes": {"href": "#nowhere-1"}}],
+        ),
+        ("labels of fields", "input-1", [{"id": "input-1", "type": "input"}]),
+    ],
+)
+def test_the_element_that_breaks_a_rule_is_named(
+    rule: str, element: str, children: list[dict[str, Any]]
+) -> None:
+    assert broken_rules(page_of(*children))[rule] == [element]
+
+
+def test_a_page_without_title_and_description_and_a_link_to_a_missing_file_are_named() -> None:
+    link = {"id": "link-1", "type": "link", "content": "Menu", "attributes": {"href": "/menu.pdf"}}
+    page = Page.model_validate({"root": {"id": "page", "type": "page", "children": [link]}})
+    broken = broken_rules(page, "/menu.pdf")
+    assert {"title", "description", "language", "one main heading", "one primary action"} <= broken.keys()
+    assert broken["links inside the page"] == ["link-1"]
+    assert "title" in broken_rules(page_of(*GOOD["children"], title="x" * 61))
+    assert "description" in broken_rules(page_of(*GOOD["children"], description="Bread."))
+
+
+@pytest.fixture
+async def client(valkey_url: str) -> AsyncIterator[httpx.AsyncClient]:
+    async with (
+        started_app(valkey_url) as app,
+        app_client(app, event_hooks={"response": [assert_documented]}) as one,
+    ):
+        yield one
+
+
+async def upload(client: httpx.AsyncClient, page: PageDouble, name: str, content: bytes) -> str:
+    ticket = await page.result_of("upload_file", fileType="image", fileName=name)
+    reply = await client.put(ticket["url"], content=content)
+    assert reply.is_success, reply.text
+    return str(ticket["url"])
+
+
+async def test_a_page_is_exported_as_a_zip_file_with_its_images_and_valid_html(
+    client: httpx.AsyncClient, storage: Storage
+) -> None:
+    page = PageDouble(storage)
+    await page.result_of(
+        "modify_element",
+        elementId="page",
+        modifications={
+            "attributes": {"title": "Bread </script> & four", "description": "Loaves.", "lang": "fr"}
+        },
+    )
+    src = await upload(client, page, "loaf of bread.png", png())
+    for address in (src, "https://example.org/far.png"):
+        await page.result_of(
+            "create_element",
+            parentId="page",
+            elementType="image",
+            properties={"attributes": {"src": address, "alt": "A loaf"}},
+        )
+    query = "format=zip&url=https://bakery.example/lyon/"
+    reply = await client.get(f"/api/pages/bakery/export?{query}")
+    assert reply.headers["content-type"] == "application/zip"
+    assert reply.content == (await client.get(f"/api/pages/bakery/export?{query}")).content
+    with zipfile.ZipFile(io.BytesIO(reply.content)) as archive:
+        contents = {name: archive.read(name) for name in archive.namelist()}
+    assert [*contents] == ["index.html", "assets/loaf-of-bread.png", "not-included.txt"]
+    assert contents["assets/loaf-of-bread.png"] == png()
+    assert contents["not-included.txt"] == b"https://example.org/far.png\n"
+    html = contents["index.html"].decode()
+    assert "/api/pages" not in html
+    document: ET.Element = html5lib.HTMLParser(strict=True).parse(html)
+    assert "assets/loaf-of-bread.png" in {image.get("src") for image in document.iter(f"{XHTML}img")}
+    assert_head(document)
+    plain = (await client.get("/api/pages/bakery/export")).text
+    html5lib.HTMLParser(strict=True).parse(plain)
+    assert "og:title" in plain
+    assert "ld+json" not in plain
+
+
+def assert_head(document: ET.Element) -> None:
+    """Check what the head of the exported page says of it."""
+    shown = {meta.get("property"): meta.get("content") for meta in document.iter(f"{XHTML}meta")}
+    assert shown["og:title"] == "Bread </script> & four"
+    assert shown["og:url"] == "https://bakery.example/lyon/"
+    assert shown["og:image"] == "https://bakery.example/lyon/assets/loaf-of-bread.png"
+    [script] = document.iter(f"{XHTML}script")
+    assert script.get("type") == "application/ld+json"
+    linked = json.loads(script.text or "")
+    assert (linked["@type"], linked["name"]) == ("WebPage", "Bread </script> & four")
+
+
+async def test_the_check_of_a_page_over_rest_knows_which_files_were_uploaded(
+    client: httpx.AsyncClient, storage: Storage
+) -> None:
+    page = PageDouble(storage)
+    ticket = await page.result_of("upload_file", fileType="image", fileName="later.png")
+    image = {"attributes": {"src": ticket["url"], "alt": "A loaf"}}
+    await page.result_of("create_element", parentId="page", elementType="image", properties=image)
+
+    async def broken() -> dict[str, Any]:
+        view = (await client.get("/api/pages/bakery/check")).json()
+        TypeAdapter(PageChecks).validate_python(view)
+        assert view["verdict"] == "fail"
+        return {one["rule"]: one for one in view["checks"] if one["verdict"] != "pass"}
+
+    early = await broken()
+    assert early["images and films are there"]["elements"] == ["image-1"]
+    assert "upload the file" in early["images and films are there"]["remedy"]
+    await client.put(ticket["url"], content=png())
+    assert "images and films are there" not in await broken()
+    assert (await client.get("/api/pages/nobodys/check")).status_code == 404
+    assert (await client.get("/api/pages/bakery/export?url=javascript:x")).status_code == 422

@@ -75,6 +75,9 @@ class Metrics:
         self._model_s = self._seconds("model_call", "A model's answer", _RUN_S, "model")
         self._tokens = self._counter("model_tokens", "Tokens of models", "model", "kind")
         self._dollars = self._counter("model_cost_usd", "Cost of models with a known price", "model")
+        self._over_budget = self._counter(
+            "budget_refusals", "Model calls that were not sent because of a budget", "budget"
+        )
         self._breakers = self._gauge("tool_breaker", "0 closed, 1 half-open, 2 open for some owner", "tool")
         self._storage_up = self._gauge("storage_up", "1 if Redis answers and accepts writes")
         self._storage_s = self._gauge("storage_answer_seconds", "Latency of Redis")
@@ -124,6 +127,10 @@ class Metrics:
         for kind in ("input", "cached", "output"):
             self._tokens.labels(model, kind).inc(getattr(usage, kind))
         self._dollars.labels(model).inc(usage.cost)
+
+    def count_budget_refusal(self, budget: str) -> None:
+        """Count a model call that was not sent because of the budget of a `turn`, `thread` or `day`."""
+        self._over_budget.labels(budget).inc()
 
     def exposition(
         self,
@@ -234,6 +241,11 @@ class Telemetry:
         """Count a call of a model."""
         if self.metrics:
             self.metrics.count_model_call(model, outcome, took_s, usage)
+
+    def count_budget_refusal(self, budget: str) -> None:
+        """Count a model call that was not sent because of a budget."""
+        if self.metrics:
+            self.metrics.count_budget_refusal(budget)
 
     def require_metrics(self) -> "Metrics":
         """Return the metrics; raises `Unavailable` before they are loaded."""

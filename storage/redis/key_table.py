@@ -96,6 +96,7 @@ KEYS: Final = (
     Key("owner:{<id>}:campaigns:call:<call>", "string", CAMPAIGN_CALL_TTL_S, "result of one change"),
     Key("owner:{<id>}:usage:day:<day>", "hash", USAGE_TTL_S, "an owner's use of models on a day"),
     Key("owner:{<id>}:usage:thread:<thread*>", "hash", USAGE_TTL_S, "a thread's use of models"),
+    Key("owner:{<id>}:usage:observed", "hash", USAGE_TTL_S, "tokens of an owner's calls, by node and model"),
     Key("owner:{<id>}:usage:turn:<turn*>", "hash", TURN_USAGE_TTL_S, "a turn's use of models"),
     Key("owner:{<id>}:execution:<execution*>", "string", "chosen", "artefact and thread of an execution"),
     Key("owner:{<id>}:searches", "hash", "forever", "saved searches, JSON by name"),

@@ -482,6 +482,11 @@ def usage_of_thread(owner: str, thread: str) -> str:
     return f"owner:{hash_tag(owner)}:usage:thread:{thread}"
 
 
+def observed_tokens(owner: str) -> str:
+    """Hash of the tokens that the owner's calls have used, by purpose and model."""
+    return f"owner:{hash_tag(owner)}:usage:observed"
+
+
 def usage_of_turn(owner: str, thread: str, turn: str) -> str:
     """Hash of the use of models in a turn."""
     return f"owner:{hash_tag(owner)}:usage:turn:{thread}:{turn}"

@@ -136,7 +136,7 @@ class _Charged:
         budgets = tool_environment.policy.budgets
         patience_ends_s = time.monotonic() + _RESERVATION_PATIENCE_S
         while True:
-            estimate = (await self._expected()).cost if budgets else 0.0
+            estimate = (await self._estimate()).cost if budgets else 0.0
             over = await spending.reserve(opened, self.account, self.id, estimate, budgets, LEASE_S)
             if over is None:
                 return
@@ -148,7 +148,7 @@ class _Charged:
     async def settle(self, outcome: str, usage: ModelUsage | None, took_s: float) -> None:
         """Replace the reservation by the usage; a call that was cut is charged at its estimate."""
         if outcome == "cut":
-            usage = replace(await self._expected(), estimated=1)
+            usage = replace(await self._estimate(), estimated=1)
         if (collected := _collected.get()) is not None:
             collected.append(usage or ModelUsage(calls=1))
         tool_environment = current_tool_environment()
@@ -163,7 +163,7 @@ class _Charged:
             used = usage.input + usage.output if usage else self.input_tokens
             await spending.release_call(opened, self.limits, self.id, self.input_tokens, used)
 
-    async def _expected(self) -> ModelUsage:
+    async def _estimate(self) -> ModelUsage:
         seen = await spending.read_expectation(
             await storage.current(), self.account, self.purpose, self.model
         )

@@ -60,7 +60,7 @@ from callsheet.server.http.telemetry import TelemetryMiddleware
 from callsheet.server.langgraph import assistants, crons, retention, runs, states, store, threads, webhooks
 from callsheet.server.langgraph.protocol import commands, events, socket
 from callsheet.server.langgraph.protocol.encoding import AgentProtocolEncoder
-from callsheet.server.operations import health_routes, tool_routes, usage_routes
+from callsheet.server.operations import health_routes, operator_routes, tool_routes, usage_routes
 from callsheet.server.settings.installation import installed_version
 from callsheet.server.settings.settings import Settings, read_settings, unknown_variables
 from callsheet.server.telemetry import tracing
@@ -93,6 +93,7 @@ _SHARED: Final[tuple[APIRouter, ...]] = (
     execution_routes.progress_router,
     tool_routes.router,
     usage_routes.router,
+    operator_routes.router,
     session_routes.router,
     question_routes.router,
     work_routes.router,

@@ -87,6 +87,12 @@ return 1
 """)
 
 # ARGV: purpose, model, input in parts of its estimate, output, lifetime. What was long ago weighs less.
+_LIST_OWNER: Final = Script("""
+redis.call('SADD', KEYS[1], ARGV[1])
+redis.call('PEXPIRE', KEYS[1], ARGV[2])
+return 1
+""")
+
 _OBSERVE: Final = Script("""
 local stem = ARGV[1] .. ':' .. ARGV[2]
 for metric, value in pairs({input = ARGV[3], output = ARGV[4]}) do
@@ -210,6 +216,9 @@ async def settle(
         numbers = (usage.calls, usage.input, usage.output, usage.cached)
         args += [*numbers, _nano(usage.cost, 0), usage.unpriced, usage.estimated]
     await _SETTLE(storage.redis, account.keys, args)
+    if usage:
+        listed: list[Argument] = [account.owner, int(keys.USAGE_TTL_S * 1000)]
+        await _LIST_OWNER(storage.redis, [keys.owners_of_day(account.day.isoformat())], listed)
 
 
 async def observe(
@@ -247,6 +256,19 @@ async def read_days(
     hashes = await asyncio.gather(*(hgetall(storage.redis, one.key("day")) for one in accounts))
     used = ((day, _by_model(entries)) for day, entries in zip(days, hashes, strict=True))
     return {day: models for day, models in used if models}
+
+
+async def read_day(storage: Storage, owner: str, day: date) -> Mapping[str, ModelUsage]:
+    """Return an owner's use on a day, by model."""
+    return await read_usage(storage, Account(owner, "", "", day), "day")
+
+
+async def read_owners(storage: Storage, first: date, last: date) -> dict[date, list[str]]:
+    """Return the owners with use of models, by day."""
+    days = [first + timedelta(days=number) for number in range((last - first).days + 1)]
+    names = (keys.owners_of_day(day.isoformat()) for day in days)
+    owners = await asyncio.gather(*(storage.redis.smembers(name) for name in names))
+    return {day: sorted(one.decode() for one in members) for day, members in zip(days, owners, strict=True)}
 
 
 def _by_model(entries: Mapping[bytes, bytes]) -> dict[str, ModelUsage]:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from dotenv import load_dotenv
 
-from callsheet.server.cli import artefacts, completion, server_commands, wire
+from callsheet.server.cli import artefacts, completion, operator_commands, server_commands, wire
 from callsheet.server.cli.client import Place, ServerClient
 from callsheet.server.cli.kinds import ADS, CAMPAIGNS, KINDS, LESSONS, PAGES, VIDEOS, Kind
 from callsheet.server.cli.output import print_error, say
@@ -316,6 +316,20 @@ def _add_wire(root: CommandGroup) -> None:
     add_model(answer)
     _add_threads(root.group("threads", "Threads: list, show, export, import, delete."))
     _add_runs(root.group("runs", "Runs: list, show, cancel."))
+    usage = root.command(
+        "usage",
+        operator_commands.show_usage,
+        "Show the use of models, with its cost.",
+        "usage --by owner,model --csv",
+    )
+    usage.add_argument(
+        "--by",
+        metavar="PARTS",
+        help="owner, day and model, with commas; owner needs an admin key elsewhere [day,model].",
+    )
+    usage.add_argument("--from", dest="first", metavar="DAY", help="First day, as 2026-11-30 [30 days ago].")
+    usage.add_argument("--to", dest="last", metavar="DAY", help="Last day [today].")
+    usage.add_argument("--csv", action="store_true", help="Print CSV.")
 
 
 def _add_threads(group: CommandGroup) -> None:
@@ -342,8 +356,20 @@ def _add_threads(group: CommandGroup) -> None:
 
 
 def _add_runs(group: CommandGroup) -> None:
-    listing = group.command("list", wire.list_runs, "List the runs that have not ended, newest first.")
+    listing = group.command(
+        "list",
+        wire.list_runs,
+        "List the runs that have not ended, newest first.",
+        "runs list --all-owners --status error --since 2h",
+    )
     listing.add_argument("--limit", type=int, default=50, help="How many [50].")
+    listing.add_argument(
+        "--all-owners", action="store_true", help="Of all owners; on a server elsewhere with an admin key."
+    )
+    listing.add_argument(
+        "--status", metavar="STATUS", help="pending, running, error or timeout, with commas; of all owners."
+    )
+    listing.add_argument("--since", metavar="TIME", help="Since 30m, 2h, 7d, a day or a time; of all owners.")
     show = group.command("show", wire.show_run, "Show a run's record as JSON.")
     cancel = group.command("cancel", wire.cancel_run, "Cancel a run.")
     cancel.add_argument("--rollback", action="store_true", help="Delete its states; versions stay.")

@@ -145,7 +145,7 @@ class Worker:
         self._observer = observer or Telemetry()
         self.runs = Runs(storage, options.lease_s, options.event_limits)
         self.turns: Final = RunTurns(WaitingRuns(storage, options.waiting), self.runs, self._observer)
-        self.finalizer = RunFinalizer(self.runs, saver, options.call_webhook)
+        self.finalizer = RunFinalizer(self.storage, self.runs, saver, options.call_webhook)
         self.values = StoredValues(saver)
         self.events = EventBus(storage, self._announcements, options.heartbeat_s)
         self.graphs = {name: _attach(graph, saver) for name, graph in graphs.items()}
@@ -477,7 +477,7 @@ class Worker:
         following = await self.runs.finish(attempt, outcome)
         if changes_questions:
             self.finalizer.start_task(questions.announce(self.storage, record.owner))
-        self.finalizer.start_task(self.runs.unlist(record, attempt.started_ms))
+        self.finalizer.start_task(self.finalizer.unlist(record, attempt, outcome))
         self.finalizer.start_task(self._finalize(record))
         if following:
             self._start(attempt.thread, following)

@@ -98,6 +98,7 @@ class RoutePolicy:
 
 API_READ: Final = RoutePolicy("read")
 API_WRITE: Final = RoutePolicy("write")
+API_ADMIN: Final = RoutePolicy("admin")
 API_RUN: Final = RoutePolicy("write", streaming=Streaming.IF_ACCEPTED)
 LESSON_READ: Final = RoutePolicy("read", errors=ErrorForm.LESSON)
 LESSON_WRITE: Final = RoutePolicy("write", errors=ErrorForm.LESSON)

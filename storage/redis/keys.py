@@ -294,6 +294,12 @@ def open_runs() -> str:
     return "{runs}:open"
 
 
+FAILED_RUNS: Final = "{runs}:failed"
+"""Stream of the runs that ended with an error, for operators."""
+FAILED_RUNS_TTL_S: Final = 7 * DAY_S
+"""Time for which a failed run is listed."""
+
+
 class WaitingKeys(NamedTuple):
     """Keys for the runs that wait for a process, in one slot."""
 
@@ -475,6 +481,11 @@ TURN_USAGE_TTL_S: Final = 30 * DAY_S
 def usage_of_day(owner: str, day: str) -> str:
     """Hash of the owner's use of models on a day (ISO 8601, UTC), and reservations against budgets."""
     return f"owner:{hash_tag(owner)}:usage:day:{day}"
+
+
+def owners_of_day(day: str) -> str:
+    """Set of the owners with use of models on a day (ISO 8601, UTC)."""
+    return f"{{usage}}:owners:{day}"
 
 
 def usage_of_thread(owner: str, thread: str) -> str:

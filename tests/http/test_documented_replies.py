@@ -116,6 +116,8 @@ async def call_artefacts(call: CheckedClient) -> None:
         "/api/tools",
         "/api/tool-executions",
         "/api/usage",
+        "/api/admin/runs",
+        "/api/admin/usage",
         "/health",
         "/ready",
         "/ok",

@@ -9,9 +9,9 @@ from callsheet.storage.redis.connection import Storage
 from callsheet.storage.redis.scripts import Script
 
 _APPEND: Final = Script.with_clock("""
-redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[2], '*', 'entry', ARGV[1])
-redis.call('XTRIM', KEYS[1], 'MINID', string.format('%.0f', tonumber(now_ms()) - tonumber(ARGV[3])))
-redis.call('PEXPIRE', KEYS[1], ARGV[3])
+redis.call('XADD', KEYS[1], '*', 'entry', ARGV[1])
+redis.call('XTRIM', KEYS[1], 'MINID', string.format('%.0f', tonumber(now_ms()) - tonumber(ARGV[2])))
+redis.call('PEXPIRE', KEYS[1], ARGV[2])
 return 1
 """)
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False)
@@ -31,9 +31,14 @@ class JournalEntry:
         return int(self.id.partition("-")[0])
 
 
-async def append(storage: Storage, journal: str, fields: Mapping[str, Any], most: int, ttl_s: float) -> None:
-    """Append an entry; those older than `ttl_s` go, and of more than about `most` the oldest."""
-    await _APPEND(storage.redis, [journal], [_ENCODER.encode(fields), most, int(ttl_s * 1000)])
+async def append(storage: Storage, journal: str, fields: Mapping[str, Any], *, ttl_s: float) -> None:
+    """Append an entry; those older than `ttl_s` go."""
+    await _APPEND(storage.redis, [journal], [_ENCODER.encode(fields), int(ttl_s * 1000)])
+
+
+async def trim(storage: Storage, journal: str, most: int) -> None:
+    """Delete the oldest entries of more than `most`."""
+    await storage.redis.xtrim(journal, maxlen=most, approximate=False)
 
 
 async def read(

@@ -316,6 +316,18 @@ def _add_wire(root: CommandGroup) -> None:
     add_model(answer)
     _add_threads(root.group("threads", "Threads: list, show, export, import, delete."))
     _add_runs(root.group("runs", "Runs: list, show, cancel."))
+    audit = root.group("audit", "Actions of people and operators: list, export.")
+    listing = audit.command("list", operator_commands.list_actions, "List the actions, newest first.")
+    listing.add_argument("--limit", type=int, default=50, help="How many [50].")
+    export = audit.command(
+        "export",
+        operator_commands.export_actions,
+        "Write the actions to a file, oldest first, as JSON lines.",
+    )
+    _add_output(export)
+    for parser in (listing, export):
+        parser.add_argument("--since", metavar="TIME", help="Since 30m, 2h, 7d, a day or a time [all].")
+        parser.add_argument("--action", help="Only this one, such as delete or key.revoke.")
     usage = root.command(
         "usage",
         operator_commands.show_usage,
@@ -398,7 +410,7 @@ def _add_server(root: CommandGroup) -> None:
     for parser in (serve, doctor):
         parser.add_argument("--host", help="Address of the server [127.0.0.1].")
         parser.add_argument("--port", type=int, help="Port of the server, 0 for any free one [2024].")
-    keys = root.group("keys", "API keys: create, list, revoke.")
+    keys = root.group("keys", "API keys: create, list, rotate, revoke.")
     create = keys.command("create", server_commands.create_key, "Create a key and print it.", local=True)
     create.add_argument("owner", metavar="OWNER", help="Owner whose data the key opens; any name.")
     create.add_argument(
@@ -411,11 +423,18 @@ def _add_server(root: CommandGroup) -> None:
     create.add_argument("--name", default="", help="Name for the list.")
     listing = keys.command("list", server_commands.list_keys, "List the keys, oldest first.", local=True)
     listing.add_argument("--owner", help="Only keys of this owner.")
+    rotate = keys.command(
+        "rotate", server_commands.rotate_key, "Create a key in place of another one.", local=True
+    )
+    _add_id(rotate)
+    rotate.add_argument(
+        "--grace", type=float, default=24, metavar="HOURS", help="Hours for which the old one works [24]."
+    )
     revoke = keys.command("revoke", server_commands.revoke_key, "Revoke a key.", local=True)
     _add_id(revoke)
-    for parser in (doctor, create, listing):
+    for parser in (doctor, create, listing, rotate):
         parser.add_argument("--json", action="store_true", help="Print JSON.")
-    for parser in (serve, worker, doctor, create, listing, revoke):
+    for parser in (serve, worker, doctor, create, listing, rotate, revoke):
         add_data_dir(parser)
 
 

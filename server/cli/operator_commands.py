@@ -1,12 +1,14 @@
 """Commands of operators for all owners: runs and use of models. A server elsewhere needs an admin key."""
 
 import csv
+import json
 import re
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+from callsheet.server.cli.artefacts import write
 from callsheet.server.cli.client import ServerClient
 from callsheet.server.cli.output import print_json, print_table, say
 from callsheet.server.cli.parsing import Args, UsageError
@@ -40,6 +42,38 @@ def list_all_runs(client: ServerClient, args: Args) -> None:
         for run in runs
     ]
     print_table(titles, rows, "There are no such runs.")
+
+
+def list_actions(client: ServerClient, args: Args) -> None:
+    """List the actions that the audit has, newest first."""
+    actions = _actions(client, args, args.limit + 1)
+    if len(actions) > args.limit:
+        say(f"These are the first {args.limit}; see more with --limit.")
+    actions = actions[: args.limit]
+    if args.json:
+        print_json(actions)
+        return
+    rows = [
+        (
+            *(one["at"][:19], one["owner"], one["keyId"] or "", one["action"], one["target"]),
+            ", ".join(f"{name}: {value}" for name, value in one["details"].items()),
+        )
+        for one in actions
+    ]
+    print_table(("Time (UTC)", "Owner", "Key", "Action", "Target", "Details"), rows, "There are no actions.")
+
+
+def export_actions(client: ServerClient, args: Args) -> None:
+    """Write the actions that the audit has to a file, oldest first."""
+    lines = [json.dumps(one, ensure_ascii=False) + "\n" for one in reversed(_actions(client, args, None))]
+    write("".join(lines).encode(), args.output)
+
+
+def _actions(client: ServerClient, args: Args, most: int | None) -> list[dict[str, Any]]:
+    query: dict[str, Any] = {"action": args.action} if args.action else {}
+    if args.since:
+        query["since"] = parse_since(args.since, "callsheet audit")
+    return _items(client, "/api/admin/audit", "actions", most, **query)
 
 
 def show_usage(client: ServerClient, args: Args) -> None:

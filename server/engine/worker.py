@@ -191,7 +191,7 @@ class Worker:
         has_slot = self._has_room(request.graph)
         created = await (self._create_with_slot(request) if has_slot else self.turns.create(request))
         if request.answers:
-            await questions.announce(self.storage, request.owner)
+            await answers.announce(self.storage, request, created)
         if created.verdict == "start" and has_slot:
             self._start(thread, created.run)
         elif created.verdict in {"start", "later", "attached"}:

@@ -92,6 +92,8 @@ class RoutePolicy:
     on_outage: OnOutage = OnOutage.REFUSE
     identifies: bool = False
     """True for a public route that knows its caller where there is a valid credential."""
+    audit: str = ""
+    """Name of the action that the audit records; deletions are recorded in any case."""
     cancels_on_disconnect: bool = False
     """True if the query parameter `cancel_on_disconnect` raises the permission to `write`."""
 

@@ -1,4 +1,4 @@
-"""Routes of operators, over all owners: runs and use of models. They need the permission `admin`."""
+"""Routes of operators for all owners: runs, use of models and the audit. They need the permission `admin`."""
 
 import asyncio
 import re
@@ -8,6 +8,7 @@ from datetime import UTC, date, datetime
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import Query, Request
+from pydantic import Field
 from typing_extensions import TypedDict
 
 from callsheet.server.artefacts.schemas import ModelUse
@@ -19,8 +20,9 @@ from callsheet.server.http.requests import api_router
 from callsheet.server.operations.usage_routes import period
 from callsheet.state.errors import Invalid
 from callsheet.state.times import iso_time
-from callsheet.storage import spending
-from callsheet.storage.redis import health
+from callsheet.storage import journals, spending
+from callsheet.storage.journals import JournalEntry
+from callsheet.storage.redis import health, keys
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.runs import overview
 from callsheet.storage.runs.overview import FAILED_STATUSES, RunSummary
@@ -31,6 +33,8 @@ _DAY_MS: Final = 86_400_000
 _READS_AT_ONCE: Final = 4
 """States that are read at once, since each may be large."""
 _ACCOUNTS_AT_ONCE: Final = 200
+_SCANNED: Final = 1_000
+"""Entries of the audit that are read at once."""
 _CURSOR: Final = re.compile(r"\A(\d{1,15})-(.{1,255})\Z", re.DOTALL)
 _READ: Final = (400, 403, 422, 500, 503, 504)
 
@@ -118,7 +122,7 @@ async def list_all_runs(
 
 
 async def _runs(storage: Storage, statuses: set[str], since: datetime | None) -> list[RunSummary]:
-    since_ms = int(since.replace(tzinfo=since.tzinfo or UTC).timestamp() * 1000) if since else 0
+    since_ms = _ms(since)
     unfinished = await overview.read_open(storage) if statuses & {*OPEN_STATUSES} else []
     runs = [run for run in unfinished if run.status in statuses and run.created_ms >= since_ms]
     if statuses & {*FAILED_STATUSES}:
@@ -205,6 +209,76 @@ async def report_all_usage(
         "next": after + limit if more else None,
         "total": use_view(sum(sums.values(), ModelUsage())),
     }
+
+
+class AuditedAction(TypedDict):
+    """An action of a person, a program or an operator."""
+
+    id: str
+    at: str
+    action: str
+    """`answer`, `delete`, `thread.export`, `thread.import`, `thread.prune`, `key.create`, `key.rotate`,
+    `key.revoke` or `budgets`."""
+    target: str
+    """Method and path of a request, the thread of an answer, or the id of a key."""
+    owner: str
+    keyId: str | None
+    """API key of the request; null for a token, and without authentication."""
+    requestId: str | None
+    details: Annotated[dict[str, Any], Field(description="Free: what belongs to the action")]
+
+
+class AuditedActions(TypedDict):
+    """A page of actions, newest first."""
+
+    actions: list[AuditedAction]
+    next: str | None
+
+
+@router.get("/audit", responses=documented_responses(*_READ, reply=AuditedActions))
+@with_policy(API_ADMIN)
+async def list_audited_actions(
+    request: Request,
+    since: Annotated[datetime | None, Query(description="Only later ones")] = None,
+    action: Annotated[str | None, Query(max_length=40, description="Only these")] = None,
+    after: Annotated[
+        str | None,
+        Query(max_length=40, pattern="^[0-9]{1,15}-[0-9]{1,15}$", description="`next` of the page before"),
+    ] = None,
+    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+) -> dict[str, Any]:
+    """List the actions of the audit, newest first: answers, deletions, keys, budgets, exports and imports."""
+    storage, matching = app_context(request).storage, list[JournalEntry]()
+    place = after or ""
+    while len(matching) <= limit:
+        page = await journals.read(storage, keys.AUDIT, since_ms=_ms(since), before=place, most=_SCANNED)
+        matching += [entry for entry in page if action in {None, entry.fields["action"]}]
+        if len(page) < _SCANNED:
+            break
+        place = page[-1].id
+    shown = matching[:limit]
+    return {
+        "actions": [_action_view(entry) for entry in shown],
+        "next": shown[-1].id if len(matching) > limit else None,
+    }
+
+
+def _action_view(entry: JournalEntry) -> dict[str, Any]:
+    fields = entry.fields
+    return {
+        "id": entry.id,
+        "at": iso_time(entry.at_ms),
+        "action": fields["action"],
+        "target": fields["target"],
+        "owner": fields.get("owner", ""),
+        "keyId": fields.get("key_id"),
+        "requestId": fields.get("request_id"),
+        "details": fields["details"],
+    }
+
+
+def _ms(time: datetime | None) -> int:
+    return int(time.replace(tzinfo=time.tzinfo or UTC).timestamp() * 1000) if time else 0
 
 
 async def _uses(storage: Storage, first: date, last: date) -> list[tuple[tuple[str, str, str], ModelUsage]]:

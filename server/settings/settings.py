@@ -165,6 +165,8 @@ class Settings(BaseSettings):
     """Log level."""
     log_format: Literal["auto", "json", "text"] = "auto"
     """Format of log lines; `auto` is text on a terminal and JSON elsewhere."""
+    audit_entries: int = Field(100_000, ge=100, le=10_000_000)
+    """Actions that the audit keeps, each for 400 days at most; the oldest go first."""
     storage_patience_s: float = Field(1.0, gt=0, le=30)
     """Seconds that a request waits for Redis before it gets 503."""
     max_event_bytes: int = Field(16_000_000, ge=100_000)

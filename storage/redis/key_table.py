@@ -9,6 +9,9 @@ from typing import Final, Literal
 
 from callsheet.storage.redis.keys import (
     API_KEYS,
+    AUDIT,
+    AUDIT_TTL_S,
+    AUDITED_BUDGETS,
     CAMPAIGN_CALL_TTL_S,
     CONSENT_S,
     CRONS_DUE,
@@ -112,6 +115,8 @@ KEYS: Final = (
     Key(DATA_MARKER, "string", "forever", "shows that the data was emptied or replaced when it changes"),
     Key(THREADS_EXPIRING, "zset", "forever", "threads to delete or prune, by due time"),
     Key(THREAD_ID_SEED, "string", "forever", "secret that ids of threads are derived with"),
+    Key(AUDIT, "stream", AUDIT_TTL_S, "what people did: answers, deletions, keys, budgets, exports, imports"),
+    Key(AUDITED_BUDGETS, "string", "forever", "the operator's budgets as the audit has them"),
     Key(API_KEYS, "zset", "forever", "all API keys, by creation time"),
     Key("apikey:{<id>}", "hash", "forever", "an API key, without its text"),
     Key("session:{<id>}", "string", SESSION_TTL_S, "API key of a browser's session, by digest of its cookie"),
@@ -161,6 +166,7 @@ KEPT_AFTER_DELETION: Final = (
     "owner:{<id>}:usage:day:<day>",
     "owner:{<id>}:usage:turn:<turn*>",
     "{runs}:failed",
+    "{audit}:actions",
     "owner:{<id>}:extraction:<digest>",
     "owner:{<id>}:speech:<digest>",
     "owner:{<id>}:request:<digest>",

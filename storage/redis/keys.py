@@ -531,7 +531,14 @@ DATA_MARKER: Final = "callsheet:marker"
 THREADS_EXPIRING: Final = "threads:expiring"
 """Sorted set of the threads to delete or prune, by due time."""
 
-# Callers: API keys and rate limits.
+# Callers: API keys, rate limits and the audit.
+
+AUDIT: Final = "{audit}:actions"
+"""Stream of actions: answers, deletions, keys, budgets, exports and imports."""
+AUDIT_TTL_S: Final = 400 * DAY_S
+"""Time for which an action is kept, unless there are too many."""
+AUDITED_BUDGETS: Final = "{audit}:budgets"
+"""Budgets of the operator as the audit has them, JSON."""
 
 RATE_WINDOW_S: Final = 60.0
 """Window in which an owner's requests are counted."""

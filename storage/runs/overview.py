@@ -71,7 +71,8 @@ async def record_failure(storage: Storage, run: Run, attempt: RunAttempt, outcom
         "error": str(error.get("error", "")),
         "message": str(error.get("message", ""))[:_MAX_MESSAGE],
     }
-    await journals.append(storage, keys.FAILED_RUNS, entry, MAX_FAILURES, keys.FAILED_RUNS_TTL_S)
+    await journals.append(storage, keys.FAILED_RUNS, entry, ttl_s=keys.FAILED_RUNS_TTL_S)
+    await journals.trim(storage, keys.FAILED_RUNS, MAX_FAILURES)
 
 
 async def read_failures(storage: Storage, since_ms: int) -> list[RunSummary]:

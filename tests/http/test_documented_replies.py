@@ -118,6 +118,7 @@ async def call_artefacts(call: CheckedClient) -> None:
         "/api/usage",
         "/api/admin/runs",
         "/api/admin/usage",
+        "/api/admin/audit",
         "/health",
         "/ready",
         "/ok",

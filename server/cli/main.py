@@ -25,6 +25,7 @@ from callsheet.server.cli.parsing import (
 )
 from callsheet.server.cli.turns import INTERRUPTED, StoppedError
 from callsheet.server.settings.installation import installed_version
+from callsheet.server.settings.variables import normalise_variables
 from callsheet.state.errors import CallsheetError
 
 _SUMMARY: Final = (
@@ -49,6 +50,7 @@ def main(args: Sequence[str] | None = None) -> None:
 
 def _run(words: list[str]) -> int:
     load_dotenv(".env")
+    normalise_variables(os.environ)
     try:
         try:
             code = _execute(build_parser().parse(words))
@@ -410,6 +412,11 @@ def _add_server(root: CommandGroup) -> None:
     for parser in (serve, doctor):
         parser.add_argument("--host", help="Address of the server [127.0.0.1].")
         parser.add_argument("--port", type=int, help="Port of the server, 0 for any free one [2024].")
+    config = root.group("config", "The settings: show.")
+    shown = config.command(
+        "show", server_commands.show_config, "Show what is set, and where; secrets are hidden.", local=True
+    )
+    shown.add_argument("--all", action="store_true", help="Show the defaults, too.")
     keys = root.group("keys", "API keys: create, list, rotate, revoke.")
     create = keys.command("create", server_commands.create_key, "Create a key and print it.", local=True)
     create.add_argument("owner", metavar="OWNER", help="Owner whose data the key opens; any name.")
@@ -432,9 +439,9 @@ def _add_server(root: CommandGroup) -> None:
     )
     revoke = keys.command("revoke", server_commands.revoke_key, "Revoke a key.", local=True)
     _add_id(revoke)
-    for parser in (doctor, create, listing, rotate):
+    for parser in (doctor, shown, create, listing, rotate):
         parser.add_argument("--json", action="store_true", help="Print JSON.")
-    for parser in (serve, worker, doctor, create, listing, rotate, revoke):
+    for parser in (serve, worker, doctor, shown, create, listing, rotate, revoke):
         add_data_dir(parser)
 
 

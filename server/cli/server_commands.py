@@ -66,6 +66,26 @@ def _show_findings(findings: list[dict[str, Any]], summary: str) -> None:
     print_parts([table, Text(summary, "bold")])
 
 
+def show_config(args: Args) -> None:
+    """Show the settings: values, secrets hidden, and where they come from."""
+    from callsheet.server.settings.sources import read_configuration  # noqa: PLC0415 -- see above
+
+    settings, unknown = read_configuration()
+    if args.json:
+        print_json({"settings": [one._asdict() for one in settings], "unknown": unknown})
+        return
+    chosen = [one for one in settings if args.all or one.source != "default"]
+    print_table(
+        ("Setting", "Source", "Value"),
+        [(one.name, one.source, one.value) for one in chosen],
+        "Nothing is set.",
+    )
+    if not args.all:
+        say(f"{len(settings) - len(chosen)} settings have their defaults; see them with --all.")
+    for sentence in unknown:
+        say(f"! {sentence}")
+
+
 def create_key(args: Args) -> None:
     """Create an API key and print it."""
     from callsheet.server.processes import operator  # noqa: PLC0415 -- see above

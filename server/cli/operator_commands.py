@@ -32,12 +32,12 @@ def list_all_runs(client: ServerClient, args: Args) -> None:
     if args.json:
         print_json(runs)
         return
-    titles = ("Run", "Owner", "Status", "Age", "Attempts", "Step", "Thread", "Error")
+    titles = ("Run", "Owner", "Status", "Age", "Tries", "Step", "Thread, and error")
     rows = [
         (
             *(run["runId"], run["owner"], run["status"], _seconds(run["ageSeconds"]), run["attempts"] or ""),
-            *("" if run["step"] is None else run["step"], run["threadId"]),
-            f"{run['error']}: {run['message']}" if run["error"] else "",
+            "" if run["step"] is None else str(run["step"]),
+            f"{run['threadId']}  {run['error']}: {run['message']}" if run["error"] else run["threadId"],
         )
         for run in runs
     ]
@@ -55,12 +55,12 @@ def list_actions(client: ServerClient, args: Args) -> None:
         return
     rows = [
         (
-            *(one["at"][:19], one["owner"], one["keyId"] or "", one["action"], one["target"]),
-            ", ".join(f"{name}: {value}" for name, value in one["details"].items()),
+            *(one["at"][:19], one["owner"], one["keyId"] or "", one["action"]),
+            "  ".join([one["target"], *(f"{name}: {value}" for name, value in one["details"].items())]),
         )
         for one in actions
     ]
-    print_table(("Time (UTC)", "Owner", "Key", "Action", "Target", "Details"), rows, "There are no actions.")
+    print_table(("Time (UTC)", "Owner", "Key", "Action", "Target"), rows, "There are no actions.")
 
 
 def export_actions(client: ServerClient, args: Args) -> None:

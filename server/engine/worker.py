@@ -445,6 +445,7 @@ class Worker:
             self._options.timeout_s,
             self._options.replies.get(record.graph) if record.request["reply"] else None,
             self._options.protocol,
+            self._observer,
         )
 
     def _observe(self, run: Run) -> AbstractContextManager[Callable[[str], None]]:
@@ -556,7 +557,7 @@ async def running_worker(
         queue = await stack.enter_async_context(TaskQueue(storage, options.lease_s, at_once=options.max_runs))
         worker = Worker(storage, saver, graphs, queue, options, observer)
         stack.enter_context(watch_leases(worker.runs, worker.executions))
-        stack.enter_context(watch_loop())
+        stack.enter_context(watch_loop(observer))
         await worker.open()
         tasks = [asyncio.create_task(worker.listen())]
         if executes:

@@ -71,7 +71,7 @@ def test_pending_runs_end_and_running_ones_are_cancelled_by_who_executes_them(
 
 def test_an_operator_lists_the_runs_of_all_owners(run_command: RunCommand, runs: list[str]) -> None:
     header, *lines = run_command("runs", "list", "--all-owners").out.splitlines()
-    assert header.split() == ["Run", "Owner", "Status", "Age", "Attempts", "Step", "Thread", "Error"]
+    assert header.split() == ["Run", "Owner", "Status", "Age", "Tries", "Step", "Thread,", "and", "error"]
     assert {line.split()[0]: line.split()[1] for line in lines} == {
         **dict.fromkeys(runs, "local"),
         "r-9": "anna",

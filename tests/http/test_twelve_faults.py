@@ -156,8 +156,8 @@ class Fault:
     """Value of a gauge; a counter must only have grown."""
 
 
-MODEL_FAILS = ("callsheet_model_calls_total", "CallsheetModelFails", {"outcome": "failed"})
-STORAGE_DOWN = ("callsheet_storage_up", "CallsheetStorageDown", {}, 0.0)
+MODEL_FAILS: Any = ("callsheet_model_calls_total", "CallsheetModelFails", {"outcome": "failed"})
+STORAGE_DOWN: Any = ("callsheet_storage_up", "CallsheetStorageDown", {}, 0.0)
 FAULTS = {
     "a model refuses the key": Fault(fail(401), ATTEMPTS, "OPENAI_API_KEY", *MODEL_FAILS),
     "a model is at its limit": Fault(fail(429), ATTEMPTS, "limit", *MODEL_FAILS),

@@ -69,17 +69,18 @@ def find_local(environ: MutableMapping[str, str]) -> None:
 
 def check_settings(environ: Mapping[str, str]) -> None:
     """Raise `Invalid` for a wrong setting of any vendor, or of embeddings."""
-    for prefix in _prefixes():
+    for prefix in vendor_prefixes():
         VendorSettings.read(prefix, environ)
     read_embeddings_settings(environ)
 
 
 def misspelt_variables(environ: Mapping[str, str]) -> list[str]:
     """Return a sentence for each variable that looks like a setting of a vendor and is none."""
-    return [sentence for prefix in _prefixes() for sentence in misspelt_settings(prefix, environ)]
+    return [sentence for prefix in vendor_prefixes() for sentence in misspelt_settings(prefix, environ)]
 
 
-def _prefixes() -> list[str]:
+def vendor_prefixes() -> list[str]:
+    """Return the beginnings of the names of the vendors' settings, such as `OPENAI`."""
     return [one.key.partition("_")[0] for one in PROVIDERS.values() if one.key]
 
 

@@ -40,6 +40,7 @@ from callsheet.server.engine.worker import Worker, WorkerOptions, running_worker
 from callsheet.server.engine.workflows import Workflows, load_workflows, options_of
 from callsheet.server.features import load_apis
 from callsheet.server.http import docs_page, errors, openapi, origins
+from callsheet.server.http.audit import AuditMiddleware
 from callsheet.server.http.auth import AuthenticationMiddleware, Authenticator
 from callsheet.server.http.configurable_headers import ConfigurableHeadersMiddleware
 from callsheet.server.http.context import AppContext
@@ -55,15 +56,16 @@ from callsheet.server.http.policy import (
 )
 from callsheet.server.http.project_routes import project_routes
 from callsheet.server.http.replies import JsonReply
+from callsheet.server.http.revocation import CHECK_INTERVAL_S, StreamsByKey
 from callsheet.server.http.shutdown import Shutdown, ShutdownMiddleware
 from callsheet.server.http.telemetry import TelemetryMiddleware
 from callsheet.server.langgraph import assistants, crons, retention, runs, states, store, threads, webhooks
 from callsheet.server.langgraph.protocol import commands, events, socket
 from callsheet.server.langgraph.protocol.encoding import AgentProtocolEncoder
-from callsheet.server.operations import health_routes, tool_routes, usage_routes
+from callsheet.server.operations import health_routes, operator_routes, tool_routes, usage_routes
 from callsheet.server.settings.installation import installed_version
 from callsheet.server.settings.settings import Settings, read_settings, unknown_variables
-from callsheet.server.telemetry import tracing
+from callsheet.server.telemetry import audit, tracing
 from callsheet.server.telemetry.telemetry import Telemetry, collect_metrics
 from callsheet.state.owners import LOCAL
 from callsheet.storage.campaigns import library as campaign_library
@@ -84,6 +86,7 @@ _MARKER_INTERVAL_S: Final = 30.0
 """Seconds between two checks that storage still has its data."""
 _FILL_INTERVAL_S: Final = 60.0
 """Seconds until lists that could not be filled are tried again."""
+_TRIM_INTERVAL_S: Final = 60.0
 _SHARED: Final[tuple[APIRouter, ...]] = (
     health_routes.router,
     archive.router,
@@ -93,6 +96,7 @@ _SHARED: Final[tuple[APIRouter, ...]] = (
     execution_routes.progress_router,
     tool_routes.router,
     usage_routes.router,
+    operator_routes.router,
     session_routes.router,
     question_routes.router,
     work_routes.router,
@@ -265,8 +269,10 @@ def start_maintenance(ctx: AppContext) -> tuple[Callable[[], Awaitable[object]],
     """Start retention, crons and the check for lost data, and return the functions that stop them."""
     check = background.start_periodic(ctx.marker.check, _MARKER_INTERVAL_S, "lost data is not noticed")
     fill = partial(fill_owner_lists, ctx.storage)
+    trim = partial(audit.trim, ctx.storage, ctx.settings.audit_entries)
+    trimming = background.start_periodic(trim, _TRIM_INTERVAL_S, "the audit grows")
     filling = background.start_periodic(fill, _FILL_INTERVAL_S, "old questions are not listed yet")
-    return retention.start_sweeping(ctx), crons.start_firing(ctx), check, filling
+    return retention.start_sweeping(ctx), crons.start_firing(ctx), check, filling, trimming
 
 
 _LOOPBACK_PAGES: Final = (
@@ -314,6 +320,7 @@ def create_app(settings: Settings | None = None, graphs: Mapping[str, Any] | Non
     errors.install_error_handlers(app)
     app.state.observer = Telemetry(tracing.create_tracing(app.version))
     app.state.shutdown = Shutdown()
+    app.state.open_streams = StreamsByKey()
     _wrap(app, settings, http)
     app.add_api_route(_READY, check_liveness, methods=["GET"], tags=["health"])
     # For load balancers and monitoring; left out of the document, because it equals GET without a body.
@@ -328,6 +335,7 @@ def create_app(settings: Settings | None = None, graphs: Mapping[str, Any] | Non
 
 def _wrap(app: "Application", settings: Settings, http: Http) -> None:
     """Add the middleware; the last one added is the outermost."""
+    app.add_middleware(AuditMiddleware)
     if http.configurable_headers:
         app.add_middleware(
             ConfigurableHeadersMiddleware,
@@ -342,7 +350,7 @@ def _wrap(app: "Application", settings: Settings, http: Http) -> None:
         probe=lambda: app.state.probe,
         patience_s=settings.storage_patience_s,
     )
-    app.add_middleware(ShutdownMiddleware, shutdown=app.state.shutdown)
+    app.add_middleware(ShutdownMiddleware, shutdown=app.state.shutdown, streams=app.state.open_streams)
     app.add_middleware(
         CORSMiddleware,
         allow_origins=[origins.STUDIO, *origins.allowed_origins(settings, http.cors)],
@@ -434,8 +442,11 @@ async def _load(app: FastAPI, settings: Settings, opened: Storage, stack: AsyncE
     app.state.context = runtime.context(settings, opened)
     features = load_apis(runtime.workflows.graphs.keys())
     app.state.feature_tags = {tag: text for one in features.values() for tag, text in one.tags.items()}
-    for end in start_maintenance(app.state.context):
+    end_revoked = partial(app.state.open_streams.end_revoked, opened)
+    ending = background.start_periodic(end_revoked, CHECK_INTERVAL_S, "streams of revoked keys go on")
+    for end in (ending, *start_maintenance(app.state.context)):
         stack.push_async_callback(end)
+    await audit.record_budgets(opened, settings.budgets)
     app.router.routes.extend(routes(features, runtime.options.http.disabled))
     if isinstance(app.state.graphs, GraphsFile) and app.state.graphs.app:
         own = graph_loading.load_variable(app.state.graphs.app)

@@ -32,6 +32,20 @@ redis.call('HSETNX', KEYS[1], 'revokedMs', now_ms())
 return 1
 """)
 
+_EXPIRE: Final = Script.with_clock("""
+if redis.call('HEXISTS', KEYS[1], 'hash') == 0 then return 0 end
+local ends, expires = tonumber(now_ms()) + tonumber(ARGV[1]), redis.call('HGET', KEYS[1], 'expiresMs')
+if not expires or tonumber(expires) > ends then
+  redis.call('HSET', KEYS[1], 'expiresMs', string.format('%.0f', ends))
+end
+return 1
+""")
+
+_NOTE_USE: Final = Script.with_clock("""
+if redis.call('HEXISTS', KEYS[1], 'hash') == 1 then redis.call('HSET', KEYS[1], 'usedMs', now_ms()) end
+return 1
+""")
+
 
 @dataclass(frozen=True)
 class NewKey:
@@ -60,6 +74,8 @@ class StoredKey:
     created_ms: int
     expires_ms: int | None
     revoked_ms: int | None
+    used_ms: int | None
+    """About the time of its last use; None for a key that was not used since this is noted."""
     now_ms: int
     """Time of the read."""
 
@@ -97,13 +113,29 @@ async def list_keys(storage: Storage, owner: str | None = None) -> list[StoredKe
 async def revoke(storage: Storage, key_id: str) -> None:
     """Invalidate a key at once for all processes; raises `Missing`. Twice is safe."""
     if not await _REVOKE(storage.redis, [keys.api_key(key_id)]):
-        raise Missing(f"there is no key {key_id!r}", remedy="list the keys with `callsheet keys list`")
+        raise unknown_key(key_id)
+
+
+async def expire(storage: Storage, key_id: str, after_s: float) -> None:
+    """Let a key end after so many seconds, or when it would have ended before; raises `Missing`."""
+    if not await _EXPIRE(storage.redis, [keys.api_key(key_id)], [math.ceil(after_s * 1000)]):
+        raise unknown_key(key_id)
+
+
+async def note_use(storage: Storage, key_id: str) -> None:
+    """Record that a key is used now."""
+    await _NOTE_USE(storage.redis, [keys.api_key(key_id)])
+
+
+def unknown_key(key_id: str) -> Missing:
+    """Return the error for a key that does not exist."""
+    return Missing(f"there is no key {key_id!r}", remedy="list the keys with `callsheet keys list`")
 
 
 def _stored_key(key_id: str, now_ms: int, reply: Sequence[Any]) -> StoredKey:
     texts = [part.decode() for part in reply]
     fields = dict(zip(texts[::2], texts[1::2], strict=True))
-    expires, revoked = fields.get("expiresMs"), fields.get("revokedMs")
+    expires, revoked, used = (fields.get(name) for name in ("expiresMs", "revokedMs", "usedMs"))
     return StoredKey(
         id=key_id,
         hash=fields["hash"],
@@ -113,5 +145,6 @@ def _stored_key(key_id: str, now_ms: int, reply: Sequence[Any]) -> StoredKey:
         created_ms=int(fields["createdMs"]),
         expires_ms=int(expires) if expires else None,
         revoked_ms=int(revoked) if revoked else None,
+        used_ms=int(used) if used else None,
         now_ms=now_ms,
     )

@@ -1,8 +1,9 @@
 """Use of models: by owner, day, thread and turn with reservations against budgets; and a vendor's limits.
 
 All keys of an owner are in one slot, so that one script decides about a call: parallel calls cannot exceed a
-budget together. Amounts are whole nano-dollars. A call is reserved before it is sent and settled with its
-usage afterwards; the reservation of a call whose process died ends with its lease.
+budget together. Amounts are whole nano-dollars. A call is reserved before it is sent, at what such a call
+is expected to cost, and settled with its usage afterwards; the reservation of a call whose process died ends
+with its lease.
 
 The limits of a vendor are shared by all processes. Calls at once are leases, which a process that died loses
 by time. Tokens are a bucket that fills evenly over a minute: a call takes its estimate, and its usage
@@ -10,6 +11,7 @@ corrects that afterwards.
 """
 
 import asyncio
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -24,6 +26,11 @@ from callsheet.storage.redis.scripts import Argument, Script, hgetall
 
 _NANO: Final = 1_000_000_000
 _NO_CAP: Final = -1
+_INPUT_MARGIN: Final = 1.1
+_OUTPUT_MARGIN: Final = 1.5
+_LEAST_OUTPUT: Final = 256
+_INPUT_RATIOS: Final = (0.25, 2.0)
+_MAX_DOUBLINGS: Final = 20
 _NAMES: Final[tuple[BudgetName, ...]] = ("turn", "thread", "day")
 _TTLS_MS: Final = (int(keys.TURN_USAGE_TTL_S * 1000), *[int(keys.USAGE_TTL_S * 1000)] * 2)
 
@@ -70,12 +77,30 @@ for at, key in ipairs(KEYS) do
   redis.call('HDEL', key, call)
   if ARGV[6] then
     redis.call('HINCRBY', key, 'spent', ARGV[10])
-    for i, metric in ipairs({'calls', 'input', 'output', 'cached', 'cost', 'unpriced'}) do
+    for i, metric in ipairs({'calls', 'input', 'output', 'cached', 'cost', 'unpriced', 'estimated'}) do
       redis.call('HINCRBY', key, metric .. ':' .. model, ARGV[5 + i])
     end
     redis.call('PEXPIRE', key, ARGV[2 + at])
   end
 end
+return 1
+""")
+
+# ARGV: purpose, model, input in parts of its estimate, output, lifetime. What was long ago weighs less.
+_LIST_OWNER: Final = Script("""
+redis.call('SADD', KEYS[1], ARGV[1])
+redis.call('PEXPIRE', KEYS[1], ARGV[2])
+return 1
+""")
+
+_OBSERVE: Final = Script("""
+local stem = ARGV[1] .. ':' .. ARGV[2]
+for metric, value in pairs({input = ARGV[3], output = ARGV[4]}) do
+  local peak = tonumber(redis.call('HGET', KEYS[1], metric .. ':' .. stem) or 0) * 0.98
+  redis.call('HSET', KEYS[1], metric .. ':' .. stem, string.format('%.4f', math.max(peak, tonumber(value))))
+end
+redis.call('HINCRBY', KEYS[1], 'calls:' .. stem, 1)
+redis.call('PEXPIRE', KEYS[1], ARGV[5])
 return 1
 """)
 
@@ -112,6 +137,28 @@ class Account:
 
 
 @dataclass(frozen=True)
+class Expectation:
+    """Tokens of an owner's earlier calls of a model for the same purpose."""
+
+    calls: int = 0
+    input: float = 0.0
+    """Highest input in parts of its estimate; the longer ago, the less it weighs."""
+    output: float = 0.0
+    """Highest output; the longer ago, the less it weighs."""
+
+    def expect(self, input_tokens: int, output_tokens: int) -> tuple[int, int]:
+        """Return the expected input and output of a call.
+
+        They are the given ones without earlier calls, and come nearer to what was observed with each call.
+        """
+        doubt = 0.5 ** min(self.calls, _MAX_DOUBLINGS)
+        ratio = min(_INPUT_RATIOS[1], max(_INPUT_RATIOS[0], self.input * _INPUT_MARGIN))
+        likely = min(output_tokens, max(_LEAST_OUTPUT, self.output * _OUTPUT_MARGIN))
+        expected = likely + (output_tokens - likely) * doubt
+        return math.ceil(input_tokens * (ratio + (1 - ratio) * doubt)), math.ceil(expected)
+
+
+@dataclass(frozen=True)
 class ModelUsage:
     """Use of one model, or of several together."""
 
@@ -124,6 +171,8 @@ class ModelUsage:
     """US dollars of the calls whose price is known."""
     unpriced: int = 0
     """Calls whose price is unknown."""
+    estimated: int = 0
+    """Calls that were cut while the vendor worked; their tokens and cost are estimates."""
 
     def __add__(self, other: "ModelUsage") -> "ModelUsage":
         """Return the sum."""
@@ -140,7 +189,7 @@ async def with_redis_day(storage: Storage, account: Account) -> Account:
 async def reserve(
     storage: Storage, account: Account, call: str, estimate: float, budgets: Budgets, lease_s: float
 ) -> OverBudget | None:
-    """Reserve the most that a call can cost; return the budget it could exceed, with nothing reserved.
+    """Reserve what a call is expected to cost; return the budget it could exceed, with nothing reserved.
 
     Reserving a call again replaces its reservation. `lease_s` is longer than the call may take.
     """
@@ -165,8 +214,26 @@ async def settle(
     args: list[Argument] = [call, model, *_TTLS_MS]
     if usage:
         numbers = (usage.calls, usage.input, usage.output, usage.cached)
-        args += [*numbers, _nano(usage.cost, 0), usage.unpriced]
+        args += [*numbers, _nano(usage.cost, 0), usage.unpriced, usage.estimated]
     await _SETTLE(storage.redis, account.keys, args)
+    if usage:
+        listed: list[Argument] = [account.owner, int(keys.USAGE_TTL_S * 1000)]
+        await _LIST_OWNER(storage.redis, [keys.owners_of_day(account.day.isoformat())], listed)
+
+
+async def observe(
+    storage: Storage, account: Account, purpose: str, model: str, input_ratio: float, output: int
+) -> None:
+    """Note the tokens of an answered call, by which the next ones of the same purpose are estimated."""
+    args: list[Argument] = [purpose, model, f"{input_ratio:.4f}", output, int(keys.USAGE_TTL_S * 1000)]
+    await _OBSERVE(storage.redis, [keys.observed_tokens(account.owner)], args)
+
+
+async def read_expectation(storage: Storage, account: Account, purpose: str, model: str) -> Expectation:
+    """Return what an owner's calls of a model for one purpose have used."""
+    names = [f"{metric}:{purpose}:{model}" for metric in ("calls", "input", "output")]
+    calls, input_, output = await storage.redis.hmget(keys.observed_tokens(account.owner), names)
+    return Expectation(int(calls or 0), float(input_ or 0), float(output or 0))
 
 
 async def raise_budget(storage: Storage, account: Account, name: BudgetName, cap: float) -> None:
@@ -189,6 +256,19 @@ async def read_days(
     hashes = await asyncio.gather(*(hgetall(storage.redis, one.key("day")) for one in accounts))
     used = ((day, _by_model(entries)) for day, entries in zip(days, hashes, strict=True))
     return {day: models for day, models in used if models}
+
+
+async def read_day(storage: Storage, owner: str, day: date) -> Mapping[str, ModelUsage]:
+    """Return an owner's use on a day, by model."""
+    return await read_usage(storage, Account(owner, "", "", day), "day")
+
+
+async def read_owners(storage: Storage, first: date, last: date) -> dict[date, list[str]]:
+    """Return the owners with use of models, by day."""
+    days = [first + timedelta(days=number) for number in range((last - first).days + 1)]
+    names = (keys.owners_of_day(day.isoformat()) for day in days)
+    owners = await asyncio.gather(*(storage.redis.smembers(name) for name in names))
+    return {day: sorted(one.decode() for one in members) for day, members in zip(days, owners, strict=True)}
 
 
 def _by_model(entries: Mapping[bytes, bytes]) -> dict[str, ModelUsage]:

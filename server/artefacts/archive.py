@@ -209,6 +209,7 @@ _EXPORT: Final[dict[int | str, dict[str, Any]]] = {
 }
 _IMPORT_POLICY: Final = replace(
     API_WRITE,
+    audit="thread.import",
     body=BodyLimit(
         lambda settings: settings.max_import_bytes,
         "on the server's machine run: callsheet threads import FILE; or raise CALLSHEET_MAX_IMPORT_BYTES",
@@ -221,7 +222,7 @@ _IMPORT: Final = documented_responses(
 
 
 @router.get("/{thread_id}/export", responses=_EXPORT, response_class=Response)
-@with_policy(API_READ)
+@with_policy(replace(API_READ, audit="thread.export"))
 async def export_thread(thread_id: str, request: Request) -> Response:
     """Export a thread as one file: its states, and its artefacts with all versions.
 

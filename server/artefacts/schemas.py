@@ -149,6 +149,8 @@ class ModelUse(TypedDict):
     outputTokens: int
     costUsd: float | None
     """US dollars; null if the price of a call is unknown."""
+    estimatedCalls: int
+    """Calls that were cut while the vendor worked, by a stop or a cancellation; their cost is an estimate."""
 
 
 class QuestionAction(TypedDict):

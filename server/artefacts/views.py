@@ -247,6 +247,7 @@ def use_view(used: ModelUsage) -> dict[str, Any]:
         "cachedTokens": used.cached,
         "outputTokens": used.output,
         "costUsd": None if used.unpriced else round(used.cost, 9),
+        "estimatedCalls": used.estimated,
     }
 
 

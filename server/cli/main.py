@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from dotenv import load_dotenv
 
-from callsheet.server.cli import artefacts, completion, server_commands, wire
+from callsheet.server.cli import artefacts, completion, operator_commands, server_commands, wire
 from callsheet.server.cli.client import Place, ServerClient
 from callsheet.server.cli.kinds import ADS, CAMPAIGNS, KINDS, LESSONS, PAGES, VIDEOS, Kind
 from callsheet.server.cli.output import print_error, say
@@ -25,6 +25,7 @@ from callsheet.server.cli.parsing import (
 )
 from callsheet.server.cli.turns import INTERRUPTED, StoppedError
 from callsheet.server.settings.installation import installed_version
+from callsheet.server.settings.variables import normalise_variables
 from callsheet.state.errors import CallsheetError
 
 _SUMMARY: Final = (
@@ -51,6 +52,7 @@ def main(args: Sequence[str] | None = None) -> None:
 
 def _run(words: list[str]) -> int:
     load_dotenv(".env")
+    normalise_variables(os.environ)
     try:
         try:
             code = _execute(build_parser().parse(words))
@@ -363,6 +365,32 @@ def _add_wire(root: CommandGroup) -> None:
     add_model(answer)
     _add_threads(root.group("threads", "Threads: list, show, export, import, delete."))
     _add_runs(root.group("runs", "Runs: list, show, cancel."))
+    audit = root.group("audit", "Actions of people and operators: list, export.")
+    listing = audit.command("list", operator_commands.list_actions, "List the actions, newest first.")
+    listing.add_argument("--limit", type=int, default=50, help="How many [50].")
+    export = audit.command(
+        "export",
+        operator_commands.export_actions,
+        "Write the actions to a file, oldest first, as JSON lines.",
+    )
+    _add_output(export)
+    for parser in (listing, export):
+        parser.add_argument("--since", metavar="TIME", help="Since 30m, 2h, 7d, a day or a time [all].")
+        parser.add_argument("--action", help="Only this one, such as delete or key.revoke.")
+    usage = root.command(
+        "usage",
+        operator_commands.show_usage,
+        "Show the use of models, with its cost.",
+        "usage --by owner,model --csv",
+    )
+    usage.add_argument(
+        "--by",
+        metavar="PARTS",
+        help="owner, day and model, with commas; owner needs an admin key elsewhere [day,model].",
+    )
+    usage.add_argument("--from", dest="first", metavar="DAY", help="First day, as 2026-11-30 [30 days ago].")
+    usage.add_argument("--to", dest="last", metavar="DAY", help="Last day [today].")
+    usage.add_argument("--csv", action="store_true", help="Print CSV.")
 
 
 def _add_threads(group: CommandGroup) -> None:
@@ -389,8 +417,20 @@ def _add_threads(group: CommandGroup) -> None:
 
 
 def _add_runs(group: CommandGroup) -> None:
-    listing = group.command("list", wire.list_runs, "List the runs that have not ended, newest first.")
+    listing = group.command(
+        "list",
+        wire.list_runs,
+        "List the runs that have not ended, newest first.",
+        "runs list --all-owners --status error --since 2h",
+    )
     listing.add_argument("--limit", type=int, default=50, help="How many [50].")
+    listing.add_argument(
+        "--all-owners", action="store_true", help="Of all owners; on a server elsewhere with an admin key."
+    )
+    listing.add_argument(
+        "--status", metavar="STATUS", help="pending, running, error or timeout, with commas; of all owners."
+    )
+    listing.add_argument("--since", metavar="TIME", help="Since 30m, 2h, 7d, a day or a time; of all owners.")
     show = group.command("show", wire.show_run, "Show a run's record as JSON.")
     cancel = group.command("cancel", wire.cancel_run, "Cancel a run.")
     cancel.add_argument("--rollback", action="store_true", help="Delete its states; versions stay.")
@@ -419,7 +459,12 @@ def _add_server(root: CommandGroup) -> None:
     for parser in (serve, doctor):
         parser.add_argument("--host", help="Address of the server [127.0.0.1].")
         parser.add_argument("--port", type=int, help="Port of the server, 0 for any free one [2024].")
-    keys = root.group("keys", "API keys: create, list, revoke.")
+    config = root.group("config", "The settings: show.")
+    shown = config.command(
+        "show", server_commands.show_config, "Show what is set, and where; secrets are hidden.", local=True
+    )
+    shown.add_argument("--all", action="store_true", help="Show the defaults, too.")
+    keys = root.group("keys", "API keys: create, list, rotate, revoke.")
     create = keys.command("create", server_commands.create_key, "Create a key and print it.", local=True)
     create.add_argument("owner", metavar="OWNER", help="Owner whose data the key opens; any name.")
     create.add_argument(
@@ -432,11 +477,18 @@ def _add_server(root: CommandGroup) -> None:
     create.add_argument("--name", default="", help="Name for the list.")
     listing = keys.command("list", server_commands.list_keys, "List the keys, oldest first.", local=True)
     listing.add_argument("--owner", help="Only keys of this owner.")
+    rotate = keys.command(
+        "rotate", server_commands.rotate_key, "Create a key in place of another one.", local=True
+    )
+    _add_id(rotate)
+    rotate.add_argument(
+        "--grace", type=float, default=24, metavar="HOURS", help="Hours for which the old one works [24]."
+    )
     revoke = keys.command("revoke", server_commands.revoke_key, "Revoke a key.", local=True)
     _add_id(revoke)
-    for parser in (doctor, create, listing):
+    for parser in (doctor, shown, create, listing, rotate):
         parser.add_argument("--json", action="store_true", help="Print JSON.")
-    for parser in (serve, worker, doctor, create, listing, revoke):
+    for parser in (serve, worker, doctor, shown, create, listing, rotate, revoke):
         add_data_dir(parser)
 
 

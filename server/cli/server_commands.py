@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rich.text import Text
 
-from callsheet.server.cli.output import grid, print_json, print_parts, print_table, say, text
+from callsheet.server.cli.output import age, grid, print_json, print_parts, print_table, say, text
 from callsheet.server.cli.parsing import Args, UsageError
 from callsheet.server.settings.installation import installed_version
 from callsheet.server.settings.local_sockets import project_config
@@ -22,6 +22,7 @@ _SUMMARIES: Final = {
     "warn": "It works; see the lines marked with !.",
     "fail": "It does not work yet: see the lines marked with ✘.",
 }
+_HOUR_S: Final = 3_600
 _COLOURS: Final = {"active": "green", "expired": "yellow", "revoked": "red"}
 
 
@@ -65,6 +66,26 @@ def _show_findings(findings: list[dict[str, Any]], summary: str) -> None:
     print_parts([table, Text(summary, "bold")])
 
 
+def show_config(args: Args) -> None:
+    """Show the settings: values, secrets hidden, and where they come from."""
+    from callsheet.server.settings.sources import read_configuration  # noqa: PLC0415 -- see above
+
+    settings, unknown = read_configuration()
+    if args.json:
+        print_json({"settings": [one._asdict() for one in settings], "unknown": unknown})
+        return
+    chosen = [one for one in settings if args.all or one.source != "default"]
+    print_table(
+        ("Setting", "Source", "Value"),
+        [(one.name, one.source, one.value) for one in chosen],
+        "Nothing is set.",
+    )
+    if not args.all:
+        say(f"{len(settings) - len(chosen)} settings have their defaults; see them with --all.")
+    for sentence in unknown:
+        say(f"! {sentence}")
+
+
 def create_key(args: Args) -> None:
     """Create an API key and print it."""
     from callsheet.server.processes import operator  # noqa: PLC0415 -- see above
@@ -97,12 +118,25 @@ def list_keys(args: Args) -> None:
             Text(key["status"], _COLOURS[key["status"]]),
             (key["createdAt"] or "")[:10],
             (key["expiresAt"] or "never")[:10],
+            age(key["usedAt"]) or "never",
             key["name"],
         )
         for key in keys
     ]
     empty = "There are no keys. Create one with: callsheet keys create OWNER"
-    print_table(("Id", "Owner", "Permission", "Status", "Made", "Expires", "Name"), rows, empty)
+    print_table(("Id", "Owner", "Permission", "Status", "Made", "Expires", "Used", "Name"), rows, empty)
+
+
+def rotate_key(args: Args) -> None:
+    """Create an API key in place of another one, and print it."""
+    from callsheet.server.processes import operator  # noqa: PLC0415 -- see above
+
+    created = operator.rotate_key(_settings(args), args.id, args.grace * _HOUR_S)
+    if args.json:
+        print_json(created)
+        return
+    print(created["key"])  # noqa: T201 -- what is asked for
+    say(f"Store it now: it is not shown again. {args.id} works for {args.grace:g} hours more.")
 
 
 def revoke_key(args: Args) -> None:

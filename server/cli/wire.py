@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from rich.text import Text
 
-from callsheet.server.cli import answers, rendering
+from callsheet.server.cli import answers, operator_commands, rendering
 from callsheet.server.cli.artefacts import exists, write
 from callsheet.server.cli.client import ServerClient, path_part
 from callsheet.server.cli.kinds import BY_GRAPH, CAMPAIGNS
@@ -24,7 +24,7 @@ from callsheet.server.cli.output import (
     show_progress,
     text,
 )
-from callsheet.server.cli.parsing import Args, did_you_mean
+from callsheet.server.cli.parsing import Args, UsageError, did_you_mean
 from callsheet.server.cli.text_input import read_bytes, read_text
 from callsheet.server.cli.turns import (
     OPEN,
@@ -117,6 +117,11 @@ def delete_thread(client: ServerClient, args: Args) -> None:
 
 def list_runs(client: ServerClient, args: Args) -> None:
     """List the runs that have not ended, or all runs of a thread, newest first."""
+    if args.all_owners:
+        operator_commands.list_all_runs(client, args)
+        return
+    if args.status or args.since:
+        raise UsageError("--status and --since need --all-owners", "callsheet runs list")
     runs = _runs_of(client, args.id, args.limit + 1) if args.id else _open_runs(client)
     runs = first_ones(runs, args.limit)
     if args.json:

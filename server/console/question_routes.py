@@ -9,15 +9,17 @@ from fastapi import Query, Request
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
+from callsheet.server.artefacts.event_schemas import StreamError
 from callsheet.server.console import questions
 from callsheet.server.engine.json_values import dumps
 from callsheet.server.http.auth import check_credential, current_owner
 from callsheet.server.http.context import app_context
-from callsheet.server.http.errors import documented_responses
+from callsheet.server.http.errors import documented_responses, error_body
 from callsheet.server.http.openapi import event_stream
 from callsheet.server.http.policy import API_READ, API_WRITE, RoutePolicy, Streaming, with_policy
 from callsheet.server.http.replies import Events, ServerEvent, event_stream_reply
 from callsheet.server.http.requests import api_router
+from callsheet.state.errors import CallsheetError
 
 _READ: Final = (400, 403, 422, 500, 503, 504)
 
@@ -109,7 +111,9 @@ async def list_questions(
     "/events",
     responses={
         **documented_responses(*_READ, reply=None),
-        200: event_stream({"questions": WaitingIds}, "`questions`, at first and at each change"),
+        200: event_stream(
+            {"questions": WaitingIds, "error": StreamError}, "`questions`, at first and at each change"
+        ),
     },
 )
 @with_policy(RoutePolicy("read", streaming=Streaming.ALWAYS))
@@ -123,9 +127,15 @@ async def follow_questions(request: Request) -> Response:
 
 
 async def _events(changes: AsyncGenerator[list[str] | None, None]) -> Events:
-    async with aclosing(changes):
-        async for ids in changes:
-            yield None if ids is None else ServerEvent("questions", dumps({"count": len(ids), "ids": ids}))
+    try:
+        async with aclosing(changes):
+            async for ids in changes:
+                yield (
+                    None if ids is None else ServerEvent("questions", dumps({"count": len(ids), "ids": ids}))
+                )
+    except CallsheetError as error:
+        status, body = error_body(error)
+        yield ServerEvent("error", dumps(body | {"status": status}))
 
 
 @router.post(

@@ -3,8 +3,9 @@
 import json
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
+from callsheet.server.telemetry.audit import record_action
 from callsheet.server.telemetry.logs import context_fields
 from callsheet.state.questions import sentence
 from callsheet.storage import questions
@@ -12,7 +13,9 @@ from callsheet.storage.questions import AnswerRecord
 from callsheet.storage.redis import keys
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.redis.scripts import execute
-from callsheet.storage.runs.records import Run, RunAttempt, RunOutcome, RunRequest
+from callsheet.storage.runs.records import Created, Run, RunAttempt, RunOutcome, RunRequest
+
+_MAX_ANSWER: Final = 500
 
 
 async def with_answer_records(storage: Storage, request: RunRequest) -> RunRequest:
@@ -38,6 +41,18 @@ async def with_answer_records(storage: Storage, request: RunRequest) -> RunReque
     ]
     await questions.note_answered(storage, request.owner, request.thread)
     return replace(request, answers=records)
+
+
+async def announce(storage: Storage, request: RunRequest, created: Created) -> None:
+    """Tell waiting clients that questions are answered; record new answers in the audit."""
+    await questions.announce(storage, request.owner)
+    if created.run != request.id:
+        return
+    for text in request.answers:
+        answer = json.loads(text)
+        details = {name: answer[name] for name in ("question", "sentence", "graph", "run")}
+        details["answer"] = json.dumps(answer["answer"], ensure_ascii=False)[:_MAX_ANSWER]
+        await record_action(storage, "answer", request.thread, details, owner=request.owner)
 
 
 async def _shown(storage: Storage, thread: str) -> dict[str, Any]:

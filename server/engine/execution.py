@@ -7,6 +7,7 @@ run; otherwise the input never arrived and is passed again.
 import asyncio
 import json
 import logging
+import time
 import uuid
 from collections.abc import AsyncIterable, Awaitable, Callable, Collection, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing, contextmanager
@@ -37,6 +38,7 @@ from callsheet.server.engine.event_publisher import EventPublisher
 from callsheet.server.engine.graph_factory import graph_of_run
 from callsheet.server.engine.json_values import dumps
 from callsheet.server.engine.repeated_events import RepeatedEvents
+from callsheet.server.telemetry.telemetry import Telemetry
 from callsheet.state.errors import (
     Broken,
     CallsheetError,
@@ -104,6 +106,7 @@ class RunExecution:
     """Builds the caller's reply while the attempt still holds the thread."""
     protocol: ProtocolEncoder | None = None
     """Encoder of the second wire; None where it is not served."""
+    observer: Telemetry = field(default_factory=Telemetry)
     control: RunControl = field(default_factory=RunControl)
     cancelled: Action | None = None
     error: Exception | None = None
@@ -299,7 +302,11 @@ class RunExecution:
             "control": self.control,
         }
         async with aclosing(translator.stream(self.graph, given, config, **options)) as stream:
+            began_s, speaks = time.monotonic(), False
             async for events in stream:
+                if not speaks and any(name.startswith("messages") for name, _ in events):
+                    speaks = True
+                    self.observer.observe_first_words(self.run.graph, time.monotonic() - began_s)
                 await self.publisher.publish(events)
 
     async def _publish_answers(self) -> None:

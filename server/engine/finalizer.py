@@ -11,7 +11,9 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from callsheet.server.engine.background import BackgroundTasks
 from callsheet.state.errors import Missing
 from callsheet.storage.redis import health
-from callsheet.storage.runs.records import OPEN_STATUSES, Run
+from callsheet.storage.redis.connection import Storage
+from callsheet.storage.runs.overview import FAILED_STATUSES, record_failure
+from callsheet.storage.runs.records import OPEN_STATUSES, Run, RunAttempt, RunOutcome
 from callsheet.storage.runs.runs import Runs
 
 CallWebhook = Callable[[Run], Awaitable[None]]
@@ -25,7 +27,14 @@ RETRY_S: Final = 120.0
 class RunFinalizer:
     """Finalises ended runs in this process."""
 
-    def __init__(self, runs: Runs, saver: BaseCheckpointSaver[Any], call_webhook: CallWebhook | None) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        runs: Runs,
+        saver: BaseCheckpointSaver[Any],
+        call_webhook: CallWebhook | None,
+    ) -> None:
+        self._storage = storage
         self._runs = runs
         self._saver = saver
         self._tell = call_webhook
@@ -44,6 +53,12 @@ class RunFinalizer:
     def start_task(self, work: Coroutine[Any, Any, None]) -> None:
         """Start background work that nobody awaits."""
         self._background.start(work)
+
+    async def unlist(self, record: Run, attempt: RunAttempt, outcome: RunOutcome) -> None:
+        """Remove a run that ended here from its owner's list; list one that failed for operators."""
+        await self._runs.unlist(record, attempt.started_ms)
+        if outcome.ending in FAILED_STATUSES:
+            await record_failure(self._storage, record, attempt, outcome)
 
     async def finalize(self, thread: str, run: str) -> None:
         """Finalise an ended run; calling it twice is safe."""

@@ -8,8 +8,11 @@ import time
 import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from types import FrameType
 from typing import Final
+
+from callsheet.server.telemetry.telemetry import Telemetry
 
 _LIMIT_S: Final = 1.0
 """Seconds that the loop may be blocked before a warning."""
@@ -23,9 +26,9 @@ _log = logging.getLogger(__name__)
 
 
 @contextmanager
-def watch_loop() -> Iterator[None]:
-    """Warn of each blocking call in the running loop, with the graph and the node that made it."""
-    watch = _LoopWatch(asyncio.get_running_loop(), threading.get_ident())
+def watch_loop(observer: Telemetry | None = None) -> Iterator[None]:
+    """Warn of each blocking call in the running loop, with its run and its node; measure the lag."""
+    watch = _LoopWatch(asyncio.get_running_loop(), threading.get_ident(), observer or Telemetry())
     thread = threading.Thread(target=watch.run, name="callsheet-loop-watch", daemon=True)
     watch.beat()
     thread.start()
@@ -36,9 +39,12 @@ def watch_loop() -> Iterator[None]:
 
 
 class _LoopWatch:
-    def __init__(self, loop: asyncio.AbstractEventLoop, thread: int) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, thread: int, observer: Telemetry) -> None:
         self._loop = loop
         self._thread = thread
+        self._observer = observer
+        self._blocking = _Place()
+        """Place of the newest blocking call."""
         self._last_s = time.monotonic()
         """Time at which the loop ran last."""
         self._timer: asyncio.TimerHandle | None = None
@@ -46,7 +52,10 @@ class _LoopWatch:
 
     def beat(self) -> None:
         """Note that the loop runs, now and after each interval."""
-        self._last_s = time.monotonic()
+        now_s = time.monotonic()
+        if self._timer:
+            self._observer.observe_loop_lag(max(0.0, now_s - self._last_s - _INTERVAL_S))
+        self._last_s = now_s
         self._timer = self._loop.call_later(_INTERVAL_S, self.beat)
 
     def stop(self) -> None:
@@ -63,7 +72,9 @@ class _LoopWatch:
             # A process that stood still as a whole has not seen the loop run, either.
             is_late, before_s = now_s - before_s > _LIMIT_S, now_s
             if began_s and last_s != began_s:
-                _log.warning("the event loop runs again after %.1f s", last_s - began_s)
+                took_s = last_s - began_s
+                _log.warning("the event loop runs again after %.1f s", took_s, extra=self._blocking.fields)
+                self._observer.count_blocked_loop(self._blocking.graph, took_s)
                 began_s = 0.0
             elif not began_s and not is_late and now_s - last_s > _LIMIT_S and self._warn():
                 began_s = last_s
@@ -73,24 +84,49 @@ class _LoopWatch:
         frame = sys._current_frames().get(self._thread)  # noqa: SLF001 -- the documented way to read a stack
         if frame is None or any(part in frame.f_code.co_filename for part in _IDLE):
             return False
+        self._blocking = place = _find_place(frame)
         stack = "".join(traceback.format_stack(frame)[-_FRAMES:])
         _log.warning(
             "%s blocks the event loop, so that all requests and runs of this process wait: make it a "
             "synchronous node, or await asyncio.to_thread(…)\n%s",
-            _describe_node(frame),
+            place.description,
             stack,
+            extra=place.fields,
         )
         return True
 
 
-def _describe_node(frame: FrameType | None) -> str:
-    """Return the graph and the node whose code a frame belongs to.
+@dataclass(frozen=True)
+class _Place:
+    """The code that blocks the loop: a node of a run, or other code."""
+
+    graph: str = ""
+    node: str = ""
+    run: str = ""
+    thread: str = ""
+
+    @property
+    def description(self) -> str:
+        return f"node {self.node!r} of graph {self.graph!r}" if self.node else "code outside of a graph"
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """Fields of a log line."""
+        known = {"graph": self.graph, "run_id": self.run, "thread_id": self.thread}
+        return {name: value for name, value in known.items() if value}
+
+
+def _find_place(frame: FrameType | None) -> _Place:
+    """Return the graph, the node and the run whose code a frame belongs to.
 
     LangGraph's function that awaits a node's code has the node's config.
     """
     while frame:
         config = frame.f_locals.get("config") if _LANGGRAPH in frame.f_code.co_filename else None
         if isinstance(config, Mapping) and (node := config.get("metadata", {}).get("langgraph_node")):
-            return f"node {node!r} of graph {config.get('configurable', {}).get('graph_id')!r}"
+            chosen = {**config["metadata"], **config.get("configurable", {})}
+            names = (chosen.get(name, "") for name in ("graph_id", "run_id", "thread_id"))
+            graph, run, thread = (str(name or "") for name in names)
+            return _Place(graph, str(node), run, thread)
         frame = frame.f_back
-    return "code outside of a graph"
+    return _Place()

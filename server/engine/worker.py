@@ -145,7 +145,7 @@ class Worker:
         self._observer = observer or Telemetry()
         self.runs = Runs(storage, options.lease_s, options.event_limits)
         self.turns: Final = RunTurns(WaitingRuns(storage, options.waiting), self.runs, self._observer)
-        self.finalizer = RunFinalizer(self.runs, saver, options.call_webhook)
+        self.finalizer = RunFinalizer(self.storage, self.runs, saver, options.call_webhook)
         self.values = StoredValues(saver)
         self.events = EventBus(storage, self._announcements, options.heartbeat_s)
         self.graphs = {name: _attach(graph, saver) for name, graph in graphs.items()}
@@ -191,7 +191,7 @@ class Worker:
         has_slot = self._has_room(request.graph)
         created = await (self._create_with_slot(request) if has_slot else self.turns.create(request))
         if request.answers:
-            await questions.announce(self.storage, request.owner)
+            await answers.announce(self.storage, request, created)
         if created.verdict == "start" and has_slot:
             self._start(thread, created.run)
         elif created.verdict in {"start", "later", "attached"}:
@@ -445,6 +445,7 @@ class Worker:
             self._options.timeout_s,
             self._options.replies.get(record.graph) if record.request["reply"] else None,
             self._options.protocol,
+            self._observer,
         )
 
     def _observe(self, run: Run) -> AbstractContextManager[Callable[[str], None]]:
@@ -477,7 +478,7 @@ class Worker:
         following = await self.runs.finish(attempt, outcome)
         if changes_questions:
             self.finalizer.start_task(questions.announce(self.storage, record.owner))
-        self.finalizer.start_task(self.runs.unlist(record, attempt.started_ms))
+        self.finalizer.start_task(self.finalizer.unlist(record, attempt, outcome))
         self.finalizer.start_task(self._finalize(record))
         if following:
             self._start(attempt.thread, following)
@@ -556,7 +557,7 @@ async def running_worker(
         queue = await stack.enter_async_context(TaskQueue(storage, options.lease_s, at_once=options.max_runs))
         worker = Worker(storage, saver, graphs, queue, options, observer)
         stack.enter_context(watch_leases(worker.runs, worker.executions))
-        stack.enter_context(watch_loop())
+        stack.enter_context(watch_loop(observer))
         await worker.open()
         tasks = [asyncio.create_task(worker.listen())]
         if executes:

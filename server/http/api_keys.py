@@ -6,13 +6,14 @@ a plain SHA-256 is enough where a password would need a slow hash.
 
 import hashlib
 import hmac
+import logging
 import re
 import secrets
 from dataclasses import dataclass
 from typing import Final
 
 from callsheet.server.engine.permissions import PERMISSIONS, implied_permissions
-from callsheet.state.errors import Invalid, Unauthenticated
+from callsheet.state.errors import CallsheetError, Conflict, Invalid, Unauthenticated
 from callsheet.state.owners import MAX_OWNER, is_owner
 from callsheet.storage import api_keys
 from callsheet.storage.api_keys import NewKey, StoredKey
@@ -20,6 +21,8 @@ from callsheet.storage.redis.connection import Storage
 
 PREFIX: Final = "cs_"
 """Prefix of every key, for scanners of leaked secrets."""
+_USE_INTERVAL_MS: Final = 60_000
+_log = logging.getLogger(__name__)
 _SECRET_BYTES: Final = 32
 _SHAPE: Final = re.compile(r"cs_([0-9a-f]{12})_[\w-]{43}", re.ASCII)
 _REMEDY: Final = "send a key made with: callsheet keys create"
@@ -57,6 +60,36 @@ async def create_key(
     new = NewKey(key_id, _hash(created.text), owner, implied_permissions(permission), name, lifetime_s)
     await api_keys.create(storage, new)
     return created
+
+
+async def rotate_key(storage: Storage, key_id: str, grace_s: float) -> CreatedKey:
+    """Create a key like another one, which ends after `grace_s` seconds; the new one lives as long as it did.
+
+    Raises `Missing`, and `Conflict` for a key that has ended.
+    """
+    old = await api_keys.find(storage, key_id)
+    if old is None:
+        raise api_keys.unknown_key(key_id)
+    if old.status != "active":
+        raise Conflict(f"key {key_id!r} is {old.status}", remedy="create one: callsheet keys create OWNER")
+    if not 0 <= grace_s < float("inf"):
+        raise Invalid(f"a key cannot go on for {grace_s} seconds", remedy="give 0 hours or more")
+    lifetime_s = (old.expires_ms - old.created_ms) / 1000 if old.expires_ms is not None else 0
+    created = await create_key(
+        storage, old.owner, old.permissions[-1], name=old.name, lifetime_s=max(0, lifetime_s)
+    )
+    await api_keys.expire(storage, key_id, grace_s)
+    return created
+
+
+async def note_use(storage: Storage, record: StoredKey) -> None:
+    """Record the use of a key, at most once a minute; a request does not fail because it cannot be stored."""
+    if record.used_ms is not None and record.now_ms - record.used_ms < _USE_INTERVAL_MS:
+        return
+    try:
+        await api_keys.note_use(storage, record.id)
+    except CallsheetError as error:
+        _log.debug("the use of key %s is not recorded: %s", record.id, error)
 
 
 async def authenticate_key(storage: Storage, text: str) -> StoredKey:

@@ -172,6 +172,7 @@ class Authenticator:
             reports = get_policy(scope).on_outage is OnOutage.REPORT
             async with asyncio.timeout(self._patience_s if reports else None):
                 record = await check(storage)
+                await api_keys.note_use(storage, record)
         except TimeoutError as error:
             raise StorageDown(f"{storage.origin} does not answer, so no key can be checked") from error
         return Caller(record.owner, frozenset(record.permissions), f"API key {record.id!r}", record.id)

@@ -23,6 +23,7 @@ ANY_EVENT: Final = "*"
 SCHEMAS: Final = "#/components/schemas/"
 TAGS: Final = {
     "artefacts": "Artefacts of every workflow: lists, streams and versions",
+    "operator": "All owners, for operators: runs, use of models, and the audit",
     "tools": "Tools of the workflows, their limits and their calls",
     "console": "The page's own: its session, and what waits for a person",
     "threads as files": "A thread with all its artefacts as one file",

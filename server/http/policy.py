@@ -92,12 +92,15 @@ class RoutePolicy:
     on_outage: OnOutage = OnOutage.REFUSE
     identifies: bool = False
     """True for a public route that knows its caller where there is a valid credential."""
+    audit: str = ""
+    """Name of the action that the audit records; deletions are recorded in any case."""
     cancels_on_disconnect: bool = False
     """True if the query parameter `cancel_on_disconnect` raises the permission to `write`."""
 
 
 API_READ: Final = RoutePolicy("read")
 API_WRITE: Final = RoutePolicy("write")
+API_ADMIN: Final = RoutePolicy("admin")
 API_RUN: Final = RoutePolicy("write", streaming=Streaming.IF_ACCEPTED)
 LESSON_READ: Final = RoutePolicy("read", errors=ErrorForm.LESSON)
 LESSON_WRITE: Final = RoutePolicy("write", errors=ErrorForm.LESSON)

@@ -1,8 +1,9 @@
-"""Requests while the server stops: time to end, then a reply that says how to go on."""
+"""Requests that are ended from outside: by a stop, with the way to go on, or since their key was revoked."""
 
 import asyncio
 import logging
 from collections.abc import Mapping
+from contextlib import ExitStack
 from typing import Any, Final
 
 from starlette.datastructures import Headers
@@ -10,9 +11,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from callsheet.server.engine.json_values import dumps
 from callsheet.server.http import errors
+from callsheet.server.http.auth import get_caller
 from callsheet.server.http.policy import ErrorForm, OnOutage, get_policy
 from callsheet.server.http.replies import API, LANGGRAPH, MEDIA_TYPE, ServerEvent
-from callsheet.state.errors import Unavailable
+from callsheet.server.http.revocation import StreamsByKey
+from callsheet.state.errors import CallsheetError, Unavailable
 
 _REMEDY: Final = "send the request again; with the same Idempotency-Key nothing is done twice"
 _ID: Final = b"id: "
@@ -53,23 +56,25 @@ class Shutdown:
 
 
 class ShutdownMiddleware:
-    """Lets the server's stop end a request in progress with an answer."""
+    """Lets the server's stop end a request in progress with an answer, and a revoked key its streams."""
 
-    def __init__(self, app: ASGIApp, shutdown: Shutdown) -> None:
+    def __init__(self, app: ASGIApp, shutdown: Shutdown, streams: StreamsByKey) -> None:
         self._app = app
         self._shutdown = shutdown
+        self._streams = streams
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on until the stop cuts it."""
         if scope["type"] != "http" or get_policy(scope).on_outage is OnOutage.REPORT:
             await self._app(scope, receive, send)
             return
-        reply = _ReplyInProgress(send, is_langgraph=get_policy(scope).errors is ErrorForm.LANGGRAPH)
         limit = asyncio.timeout(None)
+        reply = _ReplyInProgress(scope, send, limit, self._streams)
         try:
-            async with limit:
-                self._shutdown.add(limit)
-                await self._app(scope, receive, reply.send)
+            with reply.watch:
+                async with limit:
+                    self._shutdown.add(limit)
+                    await self._app(scope, receive, reply.send)
         except TimeoutError:
             if not limit.expired():
                 raise
@@ -84,19 +89,32 @@ class ShutdownMiddleware:
 class _ReplyInProgress:
     """The reply to a request, with what its client needs to go on after a cut."""
 
-    def __init__(self, send: Send, *, is_langgraph: bool) -> None:
+    def __init__(self, scope: Scope, send: Send, limit: asyncio.Timeout, streams: StreamsByKey) -> None:
+        self._scope = scope
         self._send = send
-        self._is_langgraph = is_langgraph
+        self._limit = limit
+        self._is_langgraph = get_policy(scope).errors is ErrorForm.LANGGRAPH
+        self._streams = streams
+        self.watch: Final = ExitStack()
+        """Context in which the reply, if it is a stream, ends with the caller's key."""
+        self._reason: CallsheetError | None = None
         self._is_stream = self._has_content = False
         self._last_id = ""
         self.headers: Headers | None = None
         """Set once the reply has started."""
+
+    def _end_with(self, error: CallsheetError) -> None:
+        self._reason = error
+        self._limit.reschedule(0)
 
     async def send(self, message: Message) -> None:
         """Send a part of the reply."""
         if message["type"] == "http.response.start":
             self.headers = Headers(raw=message["headers"])
             self._is_stream = self.headers.get("content-type", "").startswith(MEDIA_TYPE)
+            if self._is_stream:
+                key_id = get_caller(self._scope).key_id
+                self.watch.enter_context(self._streams.watch(key_id, self._end_with))
         elif self._is_stream:
             self._note_id(message.get("body", b""))
         else:
@@ -115,7 +133,7 @@ class _ReplyInProgress:
         A stream of LangGraph's API whose events have ids ends without it: its clients reconnect by themselves
         after a cut, and take an `error` for the end of the run. So do replies that would look complete.
         """
-        if self._is_stream and not (self._is_langgraph and self._last_id):
+        if self._reason or (self._is_stream and not (self._is_langgraph and self._last_id)):
             await self._send_last(self._last_event())
         elif self._is_stream:
             await self._send(_body(b": the server stops\r\n\r\n", more=True))
@@ -126,6 +144,15 @@ class _ReplyInProgress:
         await self._send(_body(data, more=False))
 
     def _last_event(self) -> bytes:
+        if self._reason and self._is_langgraph:
+            error = {
+                "error": type(self._reason).__name__,
+                "message": f"{self._reason.message}; {self._reason.remedy}",
+            }
+            return LANGGRAPH.encode(ServerEvent("error", dumps(error)))
+        if self._reason:
+            status, body = errors.error_body(self._reason)
+            return API.encode(ServerEvent("error", dumps(body | {"status": status})))
         if self._is_langgraph:
             return LANGGRAPH.encode(ServerEvent("error", dumps(self._langgraph_error())))
         status, body = errors.error_body(_error(self._place()))

@@ -11,7 +11,7 @@ from typing import Any, Final
 from fastapi import WebSocket
 from starlette.websockets import WebSocketDisconnect, WebSocketState
 
-from callsheet.server.http.auth import check_credential, current_owner
+from callsheet.server.http.auth import check_credential, current_owner, get_caller
 from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import POLICY_VIOLATION, TRY_LATER
 from callsheet.server.http.limits import rate_limit_error
@@ -49,9 +49,11 @@ class SocketSession(ABC):
     async def serve(self) -> None:
         """Accept the connection and handle its messages until it closes."""
         await self._socket.accept()
+        key_id, streams = get_caller(self._socket.scope).key_id, self._socket.app.state.open_streams
         try:
-            while (text := await self._next()) is not None:
-                await self.handle(text)
+            with streams.watch(key_id, self._end_revoked):
+                while (text := await self._next()) is not None:
+                    await self.handle(text)
         except WebSocketDisconnect:
             return
         except Unavailable as error:
@@ -126,6 +128,9 @@ class SocketSession(ABC):
         if error and connected and not isinstance(error, WebSocketDisconnect):
             _log.error("a subscription of a web socket failed", exc_info=error)
             self._closing = asyncio.create_task(self._socket.close(_INTERNAL_ERROR))
+
+    def _end_revoked(self, error: Unauthenticated) -> None:
+        self._closing = asyncio.create_task(self._close(POLICY_VIOLATION, error))
 
     async def _close(self, code: int, error: CallsheetError) -> None:
         await self._socket.close(code, error.message[:100])

@@ -133,17 +133,18 @@ class _ObservedRequest:
             return
         params = self._scope.get("path_params", {})
         fields = {name: str(params[name]) for name in ("thread_id", "run_id") if params.get(name)}
-        fields["owner"] = _owner(self._scope)
+        fields |= _caller_fields(self._scope)
         took = {"status": self.status, "took_ms": round(total_s * 1000, 1)}
         _log.log(level, "%s %s %d", method, route, self.status, extra={**fields, **took, "route": route})
 
 
-def _owner(scope: Scope) -> str:
-    """Return the request's owner; empty before authentication."""
+def _caller_fields(scope: Scope) -> dict[str, str]:
+    """Return the request's owner, empty before authentication, and the id of its API key."""
     try:
-        return get_caller(scope).owner
+        caller = get_caller(scope)
     except Broken:
-        return ""
+        return {"owner": ""}
+    return {"owner": caller.owner} | ({"key_id": caller.key_id} if caller.key_id else {})
 
 
 def _method(scope: Scope) -> str:

@@ -5,6 +5,7 @@ import re
 import uuid
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Header, Query, Request
@@ -246,7 +247,7 @@ async def count_threads(request: Request, body: ThreadCount | None = None) -> Re
 
 
 @router.post("/prune", responses=write_responses(PruneReply))
-@with_policy(LANGGRAPH_WRITE)
+@with_policy(replace(LANGGRAPH_WRITE, audit="thread.prune"))
 async def prune_threads(request: Request, body: ThreadPrune) -> Response:
     """Delete threads, or all their states but the newest. Threads that do not exist are skipped."""
     ctx, count = app_context(request), 0

@@ -81,6 +81,12 @@ async def show_usage(
 async def _by_day(
     storage: Storage, owner: str, first: date | None, last: date | None
 ) -> Mapping[date | None, Mapping[str, ModelUsage]]:
+    days = await spending.read_days(storage, owner, *period(first, last))
+    return dict(days.items())
+
+
+def period(first: date | None, last: date | None) -> tuple[date, date]:
+    """Return the first and the last day of a report, by default the last 30; raises `Invalid`."""
     last = last or datetime.now(UTC).date()
     first = first or last - timedelta(days=_DEFAULT_DAYS - 1)
     if not 0 <= (last - first).days < MAX_DAYS:
@@ -88,8 +94,7 @@ async def _by_day(
             f"from {first} to {last} is not a period of 1 to {MAX_DAYS} days",
             remedy="choose a shorter period",
         )
-    days = await spending.read_days(storage, owner, first, last)
-    return dict(days.items())
+    return first, last
 
 
 async def _of_thread(storage: Storage, owner: str, thread: str) -> Mapping[str, ModelUsage]:

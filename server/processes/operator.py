@@ -1,6 +1,7 @@
 """Work of the operator on the data itself, with or without a server: checks, and API keys."""
 
 import asyncio
+import getpass
 import os
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
@@ -8,8 +9,10 @@ from typing import Any, Final, TypeVar
 
 from callsheet import storage
 from callsheet.server.http import api_keys
+from callsheet.server.http.api_keys import CreatedKey
 from callsheet.server.operations import doctor
 from callsheet.server.settings.settings import Settings
+from callsheet.server.telemetry.audit import record_action
 from callsheet.state.times import iso_time
 from callsheet.storage import api_keys as stored_keys
 from callsheet.storage.api_keys import StoredKey
@@ -29,12 +32,15 @@ def create_key(
     settings: Settings, owner: str, permission: str, *, name: str, days: float | None
 ) -> dict[str, str]:
     """Create an API key; return its id and, for the only time, its text."""
-    created = _with_storage(
-        settings,
-        lambda opened: api_keys.create_key(
+
+    async def create(opened: Storage) -> CreatedKey:
+        created = await api_keys.create_key(
             opened, owner, permission, name=name, lifetime_s=(days or 0) * _DAY_S
-        ),
-    )
+        )
+        await _audit(opened, "key.create", created.id, name=name, days=days)
+        return created
+
+    created = _with_storage(settings, create)
     return {"id": created.id, "key": created.text}
 
 
@@ -47,7 +53,39 @@ def list_keys(settings: Settings, owner: str | None) -> list[dict[str, Any]]:
 
 def revoke_key(settings: Settings, key_id: str) -> None:
     """Revoke a key; raise `Missing` if there is none."""
-    _with_storage(settings, lambda opened: stored_keys.revoke(opened, key_id))
+
+    async def revoke(opened: Storage) -> None:
+        await stored_keys.revoke(opened, key_id)
+        await _audit(opened, "key.revoke", key_id)
+
+    _with_storage(settings, revoke)
+
+
+def rotate_key(settings: Settings, key_id: str, grace_s: float) -> dict[str, str]:
+    """Create a key in place of another one, which ends after `grace_s`; return its id and its text."""
+
+    async def rotate(opened: Storage) -> CreatedKey:
+        created = await api_keys.rotate_key(opened, key_id, grace_s)
+        await _audit(opened, "key.rotate", key_id, new=created.id, graceSeconds=grace_s)
+        return created
+
+    created = _with_storage(settings, rotate)
+    return {"id": created.id, "key": created.text}
+
+
+async def _audit(opened: Storage, action: str, key_id: str, **details: Any) -> None:
+    """Record an action on a key by the user of this machine, who need not be the key's owner."""
+    record = await stored_keys.find(opened, key_id)
+    details |= {"keyOwner": record.owner, "permission": record.permissions[-1]} if record else {}
+    await record_action(opened, action, key_id, details, owner=f"operator {_user()}")
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        # A container's user may have no name.
+        return str(os.geteuid())
 
 
 def _with_storage(settings: Settings, work: Callable[[Storage], Awaitable[Result]]) -> Result:
@@ -71,4 +109,5 @@ def _key_json(key: StoredKey) -> dict[str, Any]:
         "createdAt": time(key.created_ms),
         "expiresAt": time(key.expires_ms),
         "revokedAt": time(key.revoked_ms),
+        "usedAt": time(key.used_ms),
     }

@@ -17,7 +17,7 @@ from pydantic import AfterValidator, Field, SecretStr, ValidationError, field_va
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from callsheet.providers import find_local, misspelt_variables
-from callsheet.server.settings.secret_files import SECRETS, SUFFIX, read_secret_files
+from callsheet.server.settings.variables import SECRETS, SUFFIX, normalise_variables, read_secret_files
 from callsheet.state.errors import Invalid
 
 ENV_FILE: Final = ".env"
@@ -61,6 +61,17 @@ _Origins = Annotated[
 ]
 
 
+def _expand_home(path: Path) -> Path:
+    try:
+        return path.expanduser()
+    except RuntimeError as error:
+        raise ValueError("it names a user who is unknown here") from error
+
+
+_Place = Annotated[Path, AfterValidator(_expand_home)]
+"""A path; `~` is the user's own folder."""
+
+
 def json_object(text: str) -> str:
     """Return the text; raises `ValueError` unless it is a JSON object."""
     if not isinstance(json.loads(text), dict):
@@ -79,11 +90,11 @@ class Settings(BaseSettings):
     """Address to listen on."""
     port: int = Field(2024, ge=0, le=65_535)
     """Port to listen on; 0 takes a free one."""
-    data_dir: Path | None = None
+    data_dir: _Place | None = None
     """Folder of the embedded Valkey; the user's data folder if unset. Unused with `redis_url`."""
     redis_url: str | None = Field(None, validation_alias="REDIS_URL", repr=False)
     """URL of the Redis or Valkey to use instead of the embedded one; may contain a password."""
-    config: Path | None = None
+    config: _Place | None = None
     """The langgraph.json with the graphs to serve; our own workflows if unset."""
     lease_s: float = Field(10.0, gt=0, le=15)
     """Seconds that a silent worker keeps the lease on its thread."""
@@ -165,6 +176,8 @@ class Settings(BaseSettings):
     """Log level."""
     log_format: Literal["auto", "json", "text"] = "auto"
     """Format of log lines; `auto` is text on a terminal and JSON elsewhere."""
+    audit_entries: int = Field(100_000, ge=100, le=10_000_000)
+    """Actions that the audit keeps, each for 400 days at most; the oldest go first."""
     storage_patience_s: float = Field(1.0, gt=0, le=30)
     """Seconds that a request waits for Redis before it gets 503."""
     max_event_bytes: int = Field(16_000_000, ge=100_000)
@@ -185,6 +198,12 @@ class Settings(BaseSettings):
             else value
         )
 
+    # Of several, the last one is called first.
+    @field_validator("auth", "log_level", "log_format", mode="before")
+    @classmethod
+    def _lower(cls, value: Any) -> Any:
+        return value.lower() if isinstance(value, str) else value
+
 
 def read_settings(env_file: Path | None = None, **chosen: Any) -> Settings:
     """Return the settings; `chosen` ones beat all others.
@@ -194,6 +213,7 @@ def read_settings(env_file: Path | None = None, **chosen: Any) -> Settings:
     variable and the rule.
     """
     load_dotenv(env_file or Path(ENV_FILE))
+    normalise_variables(os.environ)
     read_secret_files(os.environ)
     find_local(os.environ)
     try:
@@ -221,8 +241,8 @@ def unknown_variables(environment: Mapping[str, str]) -> list[str]:
     ends = [name.removeprefix(_PREFIX) for name in sorted(known) if name.startswith(_PREFIX)]
     sentences = []
     for name in sorted(environment):
-        if name.startswith(_PREFIX) and name.upper() not in known and not _SERVICE_LINK.search(name):
-            similar = difflib.get_close_matches(name.removeprefix(_PREFIX), ends, 1)
+        if name.upper().startswith(_PREFIX) and name.upper() not in known and not _SERVICE_LINK.search(name):
+            similar = difflib.get_close_matches(name.upper().removeprefix(_PREFIX), ends, 1)
             hint = f"; is it {_PREFIX}{similar[0]}?" if similar else ""
             sentences.append(f"{name} is no setting and is ignored{hint}")
     return sentences + misspelt_variables(environment)

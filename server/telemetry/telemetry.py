@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 MEDIA_TYPE: Final = CONTENT_TYPE_LATEST
 _STATES: Final[Mapping[State, int]] = {"closed": 0, "half-open": 1, "open": 2}
 _REQUEST_S: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+_LAG_S: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 _RUN_S: Final = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900, 3600)
 
 
@@ -71,16 +72,34 @@ class Metrics:
         self._calls = self._counter("tool_calls", "Tool calls", "tool", "outcome")
         self._call_s = self._seconds("tool_call", "A tool call, its waiting included", _RUN_S, "tool")
         self._look_ups = self._counter("tool_look_ups", "Cacheable look-ups", "tool", "cache")
-        self._model_calls = self._counter("model_calls", "Calls of models", "model", "outcome")
-        self._model_s = self._seconds("model_call", "A model's answer", _RUN_S, "model")
-        self._tokens = self._counter("model_tokens", "Tokens of models", "model", "kind")
-        self._dollars = self._counter("model_cost_usd", "Cost of models with a known price", "model")
+        self._add_model_metrics()
+        self._add_loop_metrics()
         self._breakers = self._gauge("tool_breaker", "0 closed, 1 half-open, 2 open for some owner", "tool")
         self._storage_up = self._gauge("storage_up", "1 if Redis answers and accepts writes")
         self._storage_s = self._gauge("storage_answer_seconds", "Latency of Redis")
         self._storage_bytes = self._gauge("storage_memory_bytes", "Memory used by Redis")
         self._storage_limit = self._gauge("storage_memory_limit_bytes", "Memory limit of Redis, 0 for none")
         self._gauge("build", "Version", "version").labels(version).set(1)
+
+    def _add_model_metrics(self) -> None:
+        self._model_calls = self._counter("model_calls", "Calls of models", "model", "outcome")
+        self._model_s = self._seconds("model_call", "A model's answer", _RUN_S, "model")
+        self._tokens = self._counter("model_tokens", "Tokens of models", "model", "kind")
+        self._dollars = self._counter("model_cost_usd", "Cost of models with a known price", "model")
+        self._over_budget = self._counter(
+            "budget_refusals", "Model calls that were not sent because of a budget", "budget"
+        )
+        self._first_words_s = self._seconds(
+            "run_first_token", "From an attempt's start to the first words of a model", _RUN_S, "graph"
+        )
+
+    def _add_loop_metrics(self) -> None:
+        self._loop_lag_s = self._seconds("event_loop_lag", "Time by which the event loop is late", _LAG_S)
+        self._blocked = self._counter(
+            "event_loop_blocked_seconds",
+            "Time for which calls of a graph, or of other code, blocked it",
+            "graph",
+        )
 
     def count_request(self, method: str, route: str, status: int, took_s: float) -> None:
         """Count an answered request; `route` is the template of its path."""
@@ -125,6 +144,22 @@ class Metrics:
             self._tokens.labels(model, kind).inc(getattr(usage, kind))
         self._dollars.labels(model).inc(usage.cost)
 
+    def count_budget_refusal(self, budget: str) -> None:
+        """Count a model call that was not sent because of the budget of a `turn`, `thread` or `day`."""
+        self._over_budget.labels(budget).inc()
+
+    def observe_loop_lag(self, lag_s: float) -> None:
+        """Observe the time by which the event loop ran too late."""
+        self._loop_lag_s.observe(lag_s)
+
+    def count_blocked_loop(self, graph: str, took_s: float) -> None:
+        """Count a call that blocked the event loop, of a graph or of other code."""
+        self._blocked.labels(graph or "none").inc(took_s)
+
+    def observe_first_words(self, graph: str, took_s: float) -> None:
+        """Observe the time to the first words of a model in an attempt."""
+        self._first_words_s.labels(graph).observe(took_s)
+
     def exposition(
         self,
         server_health: ServerHealth | None,
@@ -146,6 +181,7 @@ class Metrics:
         self._oldest.set(oldest_s)
         for status, many in runs.items():
             self._open.labels(status).set(many)
+        self._breakers.clear()
         for name, breaker in tools.items():
             self._breakers.labels(name).set(_STATES[breaker.state])
         self._storage_up.set(up)
@@ -234,6 +270,26 @@ class Telemetry:
         """Count a call of a model."""
         if self.metrics:
             self.metrics.count_model_call(model, outcome, took_s, usage)
+
+    def count_budget_refusal(self, budget: str) -> None:
+        """Count a model call that was not sent because of a budget."""
+        if self.metrics:
+            self.metrics.count_budget_refusal(budget)
+
+    def observe_loop_lag(self, lag_s: float) -> None:
+        """Observe the time by which the event loop ran too late."""
+        if self.metrics:
+            self.metrics.observe_loop_lag(lag_s)
+
+    def count_blocked_loop(self, graph: str, took_s: float) -> None:
+        """Count a call that blocked the event loop."""
+        if self.metrics:
+            self.metrics.count_blocked_loop(graph, took_s)
+
+    def observe_first_words(self, graph: str, took_s: float) -> None:
+        """Observe the time to the first words of a model."""
+        if self.metrics:
+            self.metrics.observe_first_words(graph, took_s)
 
     def require_metrics(self) -> "Metrics":
         """Return the metrics; raises `Unavailable` before they are loaded."""

@@ -210,8 +210,13 @@ async def connection_error(client: Client | ClusterClient, timeout_s: float) -> 
         async with asyncio.timeout(timeout_s):
             # Not with the slots of other commands, which wait for the server.
             await client.command_policy.copy().run(connection.connect)
+            await connection.send_command("PING", check_health=False)
+            await connection.read_response()
     except CallsheetError as error:
         return error
+    except exceptions.BusyLoadingError:
+        rule = f"{client.command_policy.origin} is loading its data"
+        return StorageDown(rule, remedy="Wait: it answers once it has read its file.")
     except (TimeoutError, exceptions.RedisError):
         # Silent, or an answer that is no refusal.
         return None

@@ -299,6 +299,12 @@ def open_runs() -> str:
     return "{runs}:open"
 
 
+FAILED_RUNS: Final = "{runs}:failed"
+"""Stream of the runs that ended with an error, for operators."""
+FAILED_RUNS_TTL_S: Final = 7 * DAY_S
+"""Time for which a failed run is listed."""
+
+
 class WaitingKeys(NamedTuple):
     """Keys for the runs that wait for a process, in one slot."""
 
@@ -482,9 +488,19 @@ def usage_of_day(owner: str, day: str) -> str:
     return f"owner:{hash_tag(owner)}:usage:day:{day}"
 
 
+def owners_of_day(day: str) -> str:
+    """Set of the owners with use of models on a day (ISO 8601, UTC)."""
+    return f"{{usage}}:owners:{day}"
+
+
 def usage_of_thread(owner: str, thread: str) -> str:
     """Hash of the use of models in a thread."""
     return f"owner:{hash_tag(owner)}:usage:thread:{thread}"
+
+
+def observed_tokens(owner: str) -> str:
+    """Hash of the tokens that the owner's calls have used, by purpose and model."""
+    return f"owner:{hash_tag(owner)}:usage:observed"
 
 
 def usage_of_turn(owner: str, thread: str, turn: str) -> str:
@@ -520,7 +536,14 @@ DATA_MARKER: Final = "callsheet:marker"
 THREADS_EXPIRING: Final = "threads:expiring"
 """Sorted set of the threads to delete or prune, by due time."""
 
-# Callers: API keys and rate limits.
+# Callers: API keys, rate limits and the audit.
+
+AUDIT: Final = "{audit}:actions"
+"""Stream of actions: answers, deletions, keys, budgets, exports and imports."""
+AUDIT_TTL_S: Final = 400 * DAY_S
+"""Time for which an action is kept, unless there are too many."""
+AUDITED_BUDGETS: Final = "{audit}:budgets"
+"""Budgets of the operator as the audit has them, JSON."""
 
 RATE_WINDOW_S: Final = 60.0
 """Window in which an owner's requests are counted."""

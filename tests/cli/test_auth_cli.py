@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from pathlib import Path
 
 import httpx
 import pytest
@@ -90,3 +91,34 @@ def test_invalid_arguments_are_refused_in_two_lines_and_create_no_key(
 ) -> None:
     assert_refused(run_command("keys", *args), problem, code=code)
     assert json.loads(run_command("keys", "list", "--json").out) == []
+
+
+def test_the_command_line_rotates_keys_and_shows_and_exports_the_audit(
+    run_command: RunCommand, tmp_path: Path
+) -> None:
+    key = run_command("keys", "create", "anna", "--name", "laptop").out.strip()
+    key_id = key.split("_")[1]
+    rotated = run_command("keys", "rotate", key_id, "--grace", "2")
+    assert rotated.code == 0, rotated.err
+    new_id = rotated.out.split("_")[1]
+    assert f"{key_id} works for 2 hours more" in rotated.err
+    assert run_command("keys", "revoke", key_id).code == 0
+    assert run_command("keys", "rotate", key_id).code == 1
+    assert "never" in run_command("keys", "list").out
+    listed = json.loads(run_command("audit", "list", "--json").out)
+    assert [(one["action"], one["target"]) for one in listed] == [
+        ("key.revoke", key_id),
+        ("key.rotate", key_id),
+        ("key.create", key_id),
+    ]
+    assert listed[1]["details"]["new"] == new_id
+    assert key not in str(listed)
+    assert listed[0]["owner"].startswith("operator ")
+    header, first, *_ = run_command("audit", "list", "--since", "1h").out.splitlines()
+    assert header.split()[:2] == ["Time", "(UTC)"]
+    assert "key.revoke" in first
+    assert run_command("audit", "export", str(tmp_path / "audit.jsonl")).code == 0
+    lines = [json.loads(line) for line in (tmp_path / "audit.jsonl").read_text().splitlines()]
+    assert lines == listed[::-1]
+    only = run_command("audit", "export", "--action", "key.create")
+    assert [json.loads(line)["action"] for line in only.out.splitlines()] == ["key.create"]

@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
-from callsheet.storage import connect
+from callsheet.state.budgets import Budgets
+from callsheet.storage import connect, spending
 from callsheet.storage.runs.records import RunAttempt, RunRequest, request_fields
 from callsheet.storage.runs.runs import Runs
+from callsheet.storage.spending import Account, ModelUsage
 from callsheet.storage.threads.threads import NewThread, create
 from tests.cli.conftest import RunCommand
 from tests.doubles.command import assert_refused
@@ -65,3 +67,44 @@ def test_pending_runs_end_and_running_ones_are_cancelled_by_who_executes_them(
     assert_refused(run_command("runs", "cancel", "r-2", "--thread", "harbour"), "ended already")
     assert_refused(run_command("runs", "show", "r-2"), "--id")
     assert_refused(run_command("runs", "cancel", "r-9"), "'r-9'")
+
+
+def test_an_operator_lists_the_runs_of_all_owners(run_command: RunCommand, runs: list[str]) -> None:
+    header, *lines = run_command("runs", "list", "--all-owners").out.splitlines()
+    assert header.split() == ["Run", "Owner", "Status", "Age", "Tries", "Step", "Thread,", "and", "error"]
+    assert {line.split()[0]: line.split()[1] for line in lines} == {
+        **dict.fromkeys(runs, "local"),
+        "r-9": "anna",
+    }
+    chosen = run_command("runs", "list", "--all-owners", "--status", "running", "--since", "2h", "--json")
+    [run] = json.loads(chosen.out)
+    assert (run["runId"], run["attempts"], run["status"]) == ("r-1", 1, "running")
+    assert "no such runs" in run_command("runs", "list", "--all-owners", "--status", "error").out
+    for wrong in (("--status", "running"), ("--all-owners", "--since", "soon")):
+        assert run_command("runs", "list", *wrong).code == 2
+    assert_refused(run_command("runs", "list", "--all-owners", "--status", "odd"), "status")
+
+
+def test_the_use_of_models_is_shown_by_owner_and_model_and_as_csv(
+    run_command: RunCommand, valkey_url: str
+) -> None:
+    async def use_models() -> None:
+        async with connect(valkey_url) as storage:
+            for owner in ("local", "anna"):
+                account = await spending.with_redis_day(storage, Account(owner, "t", "m"))
+                for call, model in (("c1", "m1"), ("c2", "m2")):
+                    await spending.reserve(storage, account, call, 0.0, Budgets(), 60)
+                    await spending.settle(storage, account, call, model, ModelUsage(1, 10, 5, 0, 0.25))
+
+    assert "No model has been used" in run_command("usage").out
+    asyncio.run(use_models())
+    header, *rows = run_command("usage", "--by", "owner,model", "--csv").out.splitlines()
+    assert header == "owner,model,modelCalls,inputTokens,cachedTokens,outputTokens,costUsd,estimatedCalls"
+    assert rows == [
+        f"{owner},{model},1,10,0,5,0.25,0" for owner in ("anna", "local") for model in ("m1", "m2")
+    ]
+    [own] = json.loads(run_command("usage", "--by", "day", "--json").out)
+    assert (own["modelCalls"], own["costUsd"]) == (2, 0.5)
+    assert "$0.2500" in run_command("usage").out
+    assert run_command("usage", "--by", "colour").code == 2
+    assert_refused(run_command("usage", "--from", "2000-01-01"), "period")

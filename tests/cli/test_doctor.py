@@ -17,6 +17,7 @@ from callsheet.server.operations import doctor
 from callsheet.server.operations.doctor import Finding
 from callsheet.storage.embedded import watchdog
 from tests.cli.conftest import RunCommand
+from tests.doubles.command import assert_refused
 from tests.doubles.redis_server import RedisServer, free_port
 from tests.doubles.redis_server import running_redis as redis_running
 
@@ -260,3 +261,23 @@ def test_the_remedies_for_an_unusable_data_folder_keep_its_data(
         assert (code, findings["Data folder"]["status"]) == (1, "fail")
         assert remedy in findings["Data folder"]["remedy"]
         assert "Remove" not in findings["Data folder"]["remedy"]
+
+
+def test_the_configuration_is_shown_with_its_sources(
+    run_command: RunCommand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CALLSHEET_PROT", "3000")
+    monkeypatch.setenv("CALLSHEET_LEASE_S", "7")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-hunter22")
+    shown = run_command("config", "show")
+    assert shown.code == 0, shown.err
+    rows = {line.split()[0]: line.split()[1:] for line in shown.out.splitlines()}
+    assert rows["CALLSHEET_LEASE_S"] == ["environment", "7"]
+    assert rows["OPENAI_API_KEY"] == ["environment", "(hidden)"]
+    assert "hunter22" not in shown.out
+    assert "CALLSHEET_PORT?" in shown.err
+    assert "CALLSHEET_HOST" not in rows
+    every = json.loads(run_command("config", "show", "--all", "--json").out)["settings"]
+    assert {"name": "CALLSHEET_STOP_GRACE_S", "value": "5", "source": "default"} in every
+    monkeypatch.setenv("CALLSHEET_LEASE_S", "70")
+    assert_refused(run_command("config", "show"), "CALLSHEET_LEASE_S")

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import time
 from typing import Any
 
 from langgraph.graph import START, StateGraph
@@ -31,8 +32,15 @@ def passes(state: Number) -> dict[str, Any]:
     return {"x": state["x"] + 1}
 
 
+async def blocks(state: Number) -> dict[str, Any]:
+    time.sleep(2)  # noqa: ASYNC251 -- the fault
+    return {}
+
+
 def _graph(node: Any) -> StateGraph[Any, Any]:
     return StateGraph(Number).add_node("node", node).add_edge(START, "node")
 
 
-raising, killing, waiting, passing = (_graph(node) for node in (raises, kills, waits, passes))
+raising, killing, waiting, passing, blocking = (
+    _graph(node) for node in (raises, kills, waits, passes, blocks)
+)

@@ -19,8 +19,9 @@ from callsheet.storage import Storage, spending, use
 from callsheet.storage.spending import Account, ModelUsage
 from callsheet.tools.models.calls import call_model, charge
 from tests.doubles.ad_model import call
-from tests.doubles.chat_double import ChatDouble, Fail, Say
+from tests.doubles.chat_double import ChatDouble, Fail, Say, Silence
 from tests.doubles.served import GENERATE, VOICE, app_client, started_app
+from tests.doubles.waiting import until
 
 MUSIC = call("c2", "create_music_draft", adId="ad-1", prompt="gentle piano")
 VOICES = call("c1", "create_voice_draft", adId="ad-1", tracks=[{"voiceId": VOICE, "text": "Bread at four."}])
@@ -124,20 +125,22 @@ async def test_an_owners_daily_budget_is_not_raised_by_an_answer(valkey_url: str
         assert len(double.requests) == 1
 
 
-HELLO = [{"id": "m1", "role": "user", "parts": [{"type": "text", "text": "The Moon is round and grey."}]}]
+HELLO: Any = [
+    {"id": "m1", "role": "user", "parts": [{"type": "text", "text": "The Moon is round and grey."}]}
+]
 
 
-@pytest.mark.parametrize(
-    ("path", "body"),
-    [
-        ("/api/ai/generate", BRIEF),
-        ("/api/agent-create/tools", {"messages": HELLO}),
-        ("/api/pages/bakery/chat", {"message": "Make the title green"}),
-        ("/api/projects/launch/executions", {"message": "Make all scenes green"}),
-        ("/api/chat", {"message": "Which offers are there?"}),
-    ],
-    ids=["ads", "lessons", "pages", "videos", "campaigns"],
-)
+WORKFLOWS: Any = [
+    ("/api/ai/generate", BRIEF),
+    ("/api/agent-create/tools", {"messages": HELLO}),
+    ("/api/pages/bakery/chat", {"message": "Make the title green"}),
+    ("/api/projects/launch/executions", {"message": "Make all scenes green"}),
+    ("/api/chat", {"message": "Which offers are there?"}),
+]
+NAMES = ("ads", "lessons", "pages", "videos", "campaigns")
+
+
+@pytest.mark.parametrize(("path", "body"), WORKFLOWS, ids=NAMES)
 @pytest.mark.parametrize("budget", ["turn", "day"])
 async def test_a_reached_budget_is_a_question_in_every_workflow_and_never_an_empty_success(
     valkey_url: str, double: ChatDouble, path: str, body: dict[str, Any], budget: str
@@ -155,6 +158,20 @@ async def test_a_reached_budget_is_a_question_in_every_workflow_and_never_an_emp
             assert datetime.fromisoformat(action["args"]["ends"]) > datetime.now(UTC)
             assert action["args"]["ends"] in text
         assert reply["response" if path == "/api/chat" else "message"] == text
+        assert not double.requests
+
+
+@pytest.mark.parametrize(("path", "body"), WORKFLOWS, ids=NAMES)
+async def test_a_stream_of_a_reached_budget_ends_with_the_question_in_every_workflow(
+    valkey_url: str, double: ChatDouble, path: str, body: dict[str, Any]
+) -> None:
+    async with client(valkey_url, day=0.000001) as http:
+        body = {**body, "provider": "openai"}
+        reply = await http.post(path, json=body, headers={"Accept": "text/event-stream"})
+        assert reply.status_code in {200, 202}, reply.text
+        assert "raise_budget" in reply.text
+        assert "The budget of this day is $" in reply.text
+        assert "It begins again at " in reply.text
         assert not double.requests
 
 
@@ -190,6 +207,34 @@ async def test_calls_wait_for_the_reservations_of_others_while_the_budget_suffic
         assert [one["question"] for one in answers] == [None] * 12
         assert {one["response"] for one in answers} == {"Which offers do you mean?"}
         assert len(double.requests) == 12
+
+
+OFFERS = {"message": "Which offers are there?", "provider": "openai"}
+ASKS_BACK = Say("Which offers do you mean?", prompt_tokens=1_400, completion_tokens=150)
+ASKS_BACK_USD = 0.0014 * 0.15 + 0.00015 * 0.60
+
+
+async def test_of_40_parallel_calls_with_money_for_28_nearly_all_are_answered_and_none_beyond_the_budget(
+    valkey_url: str, double: ChatDouble
+) -> None:
+    """X14: a reservation is near the cost of a call; who gets no answer is told which budget is reached."""
+    double.script(*[ASKS_BACK] * 40)
+    budget = 28.5 * ASKS_BACK_USD
+    async with client(valkey_url, day=budget) as http:
+        replies = await asyncio.gather(*(post(http, "/api/chat", OFFERS) for _ in range(40)))
+        answered = [one for one in replies if one["response"] == "Which offers do you mean?"]
+        waiting = [one for one in replies if one not in answered]
+        assert 24 <= len(answered) <= 28
+        assert len(double.requests) == len(answered)
+        for one in waiting:
+            [action] = one["question"]["actions"]
+            assert (action["name"], action["args"]["budget"]) == ("raise_budget", "day")
+            assert action["args"]["ends"] in one["response"] == action["description"]
+        spent = (await http.get("/api/usage")).json()["total"]["costUsd"]
+        assert spent == pytest.approx(len(answered) * ASKS_BACK_USD)
+        assert spent <= budget
+        metrics = (await http.get("/metrics")).text
+        assert f'callsheet_budget_refusals_total{{budget="day"}} {len(waiting)}.0' in metrics
 
 
 async def test_parallel_calls_never_reserve_more_than_a_budget(storage: Storage) -> None:
@@ -256,6 +301,7 @@ async def test_usage_is_reported_by_day_and_model_and_by_conversation(
             "cachedTokens": 0,
             "outputTokens": 1_100,
             "costUsd": pytest.approx(FIRST_USD + DONE_USD),
+            "estimatedCalls": 0,
         }
         assert report["rows"] == [row]
         monkeypatch.setenv("OPENAI_MODEL", "unheard-of")
@@ -285,6 +331,31 @@ async def test_a_failed_model_call_is_not_charged(valkey_url: str, double: ChatD
         double.script(Fail(500))
         assert (await http.post("/api/ai/generate", json=BRIEF)).status_code == 503
         assert (await http.get("/api/usage")).json()["rows"] == []
+
+
+async def test_a_model_call_that_a_stop_cuts_is_charged_at_its_estimate_and_marked(
+    valkey_url: str, double: ChatDouble
+) -> None:
+    """The vendor bills what it wrote until then, and never says how much that was."""
+    async with client(valkey_url) as http:
+        double.script(*[ASKS_BACK] * 9)
+        for _ in range(9):
+            await post(http, "/api/chat", OFFERS)
+    double.script(Silence())
+    async with started_app(valkey_url, stop_grace_s=0) as app, app_client(app) as http:
+        body = {"assistant_id": "campaign_search", "input": {"messages": "Which offers are there?"}}
+        thread = (await http.post("/threads", json={})).json()["thread_id"]
+        body |= {"context": {"provider": "openai"}}
+        assert (await http.post(f"/threads/{thread}/runs", json=body)).status_code == 200
+        await asyncio.to_thread(until, lambda: len(double.requests) == 10, "the model has been called")
+    double.closing.set()
+    async with started_app(valkey_url, carry_runs=False) as app, app_client(app) as http:
+        report = (await http.get("/api/usage", params={"conversationId": thread})).json()
+        [row] = report["rows"]
+        assert (row["modelCalls"], row["estimatedCalls"]) == (1, 1)
+        assert ASKS_BACK_USD < row["costUsd"] < 2.5 * ASKS_BACK_USD
+        total = (await http.get("/api/usage")).json()["total"]
+        assert (total["modelCalls"], total["estimatedCalls"]) == (10, 1)
 
 
 async def test_the_offline_model_is_free(valkey_url: str) -> None:

@@ -290,3 +290,19 @@ async def test_a_worker_serves_health_and_metrics(warm_parent: WarmParent, valke
         await wait_for_exit(pid, 15)
     finally:
         kill_processes(pid)
+
+
+async def test_the_time_to_the_first_words_and_the_lag_of_the_event_loop_are_measured(
+    client: httpx.AsyncClient,
+) -> None:
+    thread = (await client.post("/threads", json={"graph_id": "ad_creation"})).json()["thread_id"]
+    words = {"messages": [{"role": "user", "content": "Recite Hamlet backwards"}]}
+    body = {"assistant_id": "ad_creation", "input": words, "stream_mode": ["messages-tuple"]}
+    assert (await client.post(f"/threads/{thread}/runs/wait", json=body)).status_code == 200
+    metrics = await read_metrics(client)
+    assert value(metrics, "run_first_token_seconds_count", graph="ad_creation") == 1
+
+    async def has_lag() -> bool:
+        return value(await read_metrics(client), "event_loop_lag_seconds_count") >= 1
+
+    await eventually(has_lag, "the lag is measured a few times a second")

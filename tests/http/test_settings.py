@@ -9,6 +9,8 @@ import pytest
 
 from callsheet.providers.vendor_settings import VendorSettings
 from callsheet.server.settings.settings import Settings, read_settings, unknown_variables, variable_name
+from callsheet.server.settings.sources import HIDDEN, read_configuration
+from callsheet.server.settings.variables import normalise_variables
 from callsheet.state.errors import Invalid
 
 ROOT = Path(__file__).parents[2]
@@ -211,3 +213,78 @@ def test_a_file_of_a_secret_that_is_no_use_is_refused(
         read_settings()
     assert "CALLSHEET_JWT_SECRET" in caught.value.message
     assert "other" not in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "field", "expected"),
+    [
+        ("CALLSHEET_LOG_LEVEL", " Debug ", "log_level", "debug"),
+        ("CALLSHEET_LOG_FORMAT", "JSON", "log_format", "json"),
+        ("CALLSHEET_AUTH", " Keys , JWT ", "auth", ("keys", "jwt")),
+        ("CALLSHEET_HOST", " 127.0.0.2 ", "host", "127.0.0.2"),
+        ("CALLSHEET_CARRY_RUNS", " FALSE ", "carry_runs", False),
+        ("callsheet_port", "3000", "port", 3000),
+        ("redis_url", " redis://127.0.0.1:1 ", "redis_url", "redis://127.0.0.1:1"),
+        ("CALLSHEET_DATA_DIR", "~/data", "data_dir", Path.home() / "data"),
+        ("CALLSHEET_CONFIG", "~/langgraph.json", "config", Path.home() / "langgraph.json"),
+    ],
+)
+def test_case_and_spaces_of_names_and_words_do_not_count_and_a_tilde_is_the_home_folder(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, field: str, expected: object
+) -> None:
+    # Let monkeypatch restore the variable in capitals.
+    monkeypatch.setenv(name.upper(), "x")
+    monkeypatch.delenv(name.upper())
+    monkeypatch.setenv(name, value)
+    assert getattr(read_settings(), field) == expected
+
+
+def test_a_variable_of_a_vendor_may_be_in_small_letters_and_one_in_capitals_wins() -> None:
+    environ = {"openai_api_key": " sk-small ", "OPENAI_MODEL": "a", "openai_model": "b", "Path": " x "}
+    normalise_variables(environ)
+    assert (environ["OPENAI_API_KEY"], environ["OPENAI_MODEL"]) == ("sk-small", "a")
+    assert environ["Path"] == " x "
+
+
+def test_a_path_of_an_unknown_user_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CALLSHEET_DATA_DIR", "~nobody-of-this-name/data")
+    with pytest.raises(Invalid, match=r"CALLSHEET_DATA_DIR is .* names a user who is unknown"):
+        read_settings()
+
+
+def test_env_example_begins_with_the_twenty_settings_that_matter_most() -> None:
+    _, first, *_ = (ROOT / ".env.example").read_text().split("\n\n")
+    names = [line.lstrip("#").split("=")[0] for line in first.splitlines() if re.match(r"#?[A-Z_]+=", line)]
+    assert len(names) == 20
+    assert {"REDIS_URL", "CALLSHEET_AUTH", "OPENAI_API_KEY", "CALLSHEET_BUDGETS"} <= {*names}
+
+
+def test_the_configuration_shows_values_and_sources_and_hides_secrets(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / ".env").write_text(
+        "CALLSHEET_PORT=3001\nCALLSHEET_JWT_SECRET=0123456789abcdef0123456789abcdef\n"
+    )
+    (tmp_path / "redis").write_text("redis://:hunter22@redis.example:6379/0")
+    for name in ("CALLSHEET_PORT", "CALLSHEET_JWT_SECRET", "REDIS_URL"):
+        # Let monkeypatch restore the variables that read_settings() sets.
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("REDIS_URL_FILE", str(tmp_path / "redis"))
+    monkeypatch.setenv("CALLSHEET_LEASE_S", "4")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-hunter22")
+    monkeypatch.setenv("OPENAI_TIMEOUT_S", "30")
+    monkeypatch.setenv("OPENAI_TIMEOUTS", "30")
+    monkeypatch.setenv("CALLSHEET_PROT", "3000")
+    shown = read_configuration(os.environ)
+    lines = {line.name: (line.value, line.source) for line in shown.settings}
+    assert lines["CALLSHEET_PORT"] == ("3001", ".env")
+    assert lines["CALLSHEET_LEASE_S"] == ("4", "environment")
+    assert lines["CALLSHEET_HOST"] == ("127.0.0.1", "default")
+    assert lines["REDIS_URL"] == ("redis://***@redis.example:6379/0", str(tmp_path / "redis"))
+    assert lines["CALLSHEET_JWT_SECRET"] == (HIDDEN, ".env")
+    assert lines["OPENAI_API_KEY"] == (HIDDEN, "environment")
+    assert lines["OPENAI_TIMEOUT_S"] == ("30", "environment")
+    assert "hunter22" not in str(shown)
+    assert {sentence.split()[0] for sentence in shown.unknown} == {"CALLSHEET_PROT", "OPENAI_TIMEOUTS"}
+    assert {variable_name(field) for field in Settings.model_fields} <= {*lines}

@@ -1,10 +1,14 @@
 """The files in `deploy/`: valid, and true to the settings, routes and times of the server."""
 
 import configparser
+import os
 import re
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any, Final
 
+import pytest
 import yaml  # type: ignore[import-untyped]  # ships no types
 
 from callsheet.server.settings.settings import Settings, variable_name
@@ -152,6 +156,117 @@ def test_the_proxies_buffer_no_stream_and_wait_as_long_as_a_run_may_take() -> No
     assert "option httpchk GET /ready" in haproxy
     assert "timeout server 1h" in haproxy
     assert run_s <= 3600
+
+
+def run_linter(program: str, *args: str) -> None:
+    """Run a program that checks a file; without it the test is skipped, but not in CI, which installs it."""
+    if not shutil.which(program):
+        assert not os.environ.get("CI"), f"{program} is missing; .ci/run installs it"
+        pytest.skip(f"{program} is not installed")
+    done = subprocess.run([program, *args], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def local_copy(name: str, folder: Path) -> str:
+    """The path of a copy whose servers have addresses that exist here."""
+    copy = folder / name
+    copy.write_text(re.sub(r"server-[12]:2024", "127.0.0.1:2024", text(name)))
+    return str(copy)
+
+
+def test_nginx_accepts_its_configuration(tmp_path: Path) -> None:
+    own = f"pid {tmp_path}/pid; error_log stderr;"
+    run_linter("nginx", "-t", "-p", str(tmp_path), "-c", local_copy("nginx.conf", tmp_path), "-g", own)
+
+
+def test_haproxy_accepts_its_configuration_without_a_warning(tmp_path: Path) -> None:
+    run_linter("haproxy", "-c", "-dW", "-f", local_copy("haproxy.cfg", tmp_path))
+
+
+@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd is not installed, nor in CI")
+def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
+    unit = tmp_path / "callsheet.service"
+    unit.write_text(
+        text("callsheet.service").replace("/opt/callsheet/bin/callsheet", shutil.which("true") or "")
+    )
+    run_linter("systemd-analyze", "verify", str(unit))
+
+
+class UniqueKeys(yaml.SafeLoader):  # type: ignore[misc]  # ships no types
+    """A loader that refuses a key which is twice in a mapping: YAML's own keeps the last one silently."""
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> Any:  # noqa: FBT001, FBT002 -- its signature
+        names = [key.value for key, _ in node.value]
+        assert len(names) == len({*names}), f"{node.start_mark}: {names}"
+        return super().construct_mapping(node, deep)
+
+
+@pytest.mark.parametrize("name", ["alerts.yml", "compose.yaml", "kubernetes.yaml"])
+def test_no_yaml_file_has_a_key_twice_a_tab_or_a_space_at_an_end(name: str) -> None:
+    assert list(yaml.load_all(text(name), UniqueKeys))
+    for number, line in enumerate(text(name).splitlines(), 1):
+        assert line == line.rstrip(), f"{name}:{number}"
+        assert "\t" not in line, f"{name}:{number}"
+
+
+FIELDS: Final = {
+    "Deployment": {"spec": {"replicas", "selector", "strategy", "template"}},
+    "Service": {"spec": {"selector", "ports", "type"}},
+    "PodDisruptionBudget": {"spec": {"minAvailable", "maxUnavailable", "selector"}},
+}
+POD: Final = {
+    *("containers", "securityContext", "terminationGracePeriodSeconds", "automountServiceAccountToken"),
+    *("volumes", "topologySpreadConstraints", "enableServiceLinks", "serviceAccountName"),
+}
+CONTAINER: Final = {
+    *("name", "image", "args", "env", "envFrom", "ports", "resources", "livenessProbe", "readinessProbe"),
+    *("startupProbe", "securityContext", "volumeMounts"),
+}
+VERSIONS: Final = {
+    "apps/v1": {"Deployment"},
+    "v1": {"Service", "Secret"},
+    "policy/v1": {"PodDisruptionBudget"},
+}
+
+
+def test_kubernetes_manifests_have_known_kinds_and_fields() -> None:
+    """Kubernetes drops an unknown field, such as a misspelt probe, with a warning that nobody sees."""
+    for one in documents("kubernetes.yaml"):
+        assert one["kind"] in VERSIONS[one["apiVersion"]], one["kind"]
+        assert {*one} <= {"apiVersion", "kind", "metadata", "spec", "stringData", "type"}
+        assert re.fullmatch(r"[a-z]([-a-z0-9]*[a-z0-9])?", one["metadata"]["name"])
+        for part, known in FIELDS.get(one["kind"], {}).items():
+            assert {*one[part]} <= known, one[part].keys()
+        if one["kind"] != "Deployment":
+            continue
+        pod = one["spec"]["template"]["spec"]
+        assert {*pod} <= POD, {*pod} - POD
+        for container in pod["containers"]:
+            assert {*container} <= CONTAINER, {*container} - CONTAINER
+            ports = {port["name"] for port in container["ports"]}
+            for probe in ("livenessProbe", "readinessProbe"):
+                port = container[probe]["httpGet"]["port"]
+                assert port in ports or isinstance(port, int)
+            mounts = {mount["name"] for mount in container["volumeMounts"]}
+            assert mounts <= {volume["name"] for volume in pod["volumes"]}
+
+
+def test_alerts_use_only_labels_that_their_metrics_have() -> None:
+    """An alert with a misspelt label is never true; `promtool check rules` accepts it."""
+    table = (DEPLOY.parent / "docs/operations.md").read_text()
+    rows = re.findall(r"^\| `(callsheet_\w+)` \|([^|]*)\|", table, re.MULTILINE)
+    labels = {name: {*re.findall(r"\w+", text)} for name, text in rows}
+    [alerts] = documents("alerts.yml")
+    for rule in alerts["groups"][0]["rules"]:
+        expression = rule["expr"]
+        used = {*re.findall(r"callsheet_\w+", expression)}
+        known = {"instance", "job", "le"}.union(*(labels[name.removesuffix("_bucket")] for name in used))
+        by = [name for names in re.findall(r"by \(([^)]*)\)", expression) for name in names.split(", ")]
+        chosen = re.findall(r"(\w+)\s*(?:=~|!~|!=|=)\s*\"", expression)
+        shown = re.findall(r"\$labels\.(\w+)", rule["annotations"]["summary"])
+        assert {*by, *chosen, *shown} <= known, (rule["alert"], {*by, *chosen, *shown} - known)
+        if by:
+            assert {*shown} <= {*by}, rule["alert"]
 
 
 def test_every_alert_leads_to_a_page_of_the_runbook() -> None:

@@ -290,6 +290,9 @@ async def test_a_blocking_call_in_an_async_node_is_logged_with_graph_node_and_li
     [warning] = [one for one in caplog.messages if "blocks the event loop" in one]
     assert warning.startswith("node 'block_the_loop' of graph 'blocking'")
     assert "time.sleep(2)" in warning
+    [record] = [one for one in caplog.records if "blocks the event loop" in one.getMessage()]
+    fields = vars(record)
+    assert (fields["graph"], bool(fields["run_id"]), bool(fields["thread_id"])) == ("blocking", True, True)
 
 
 async def nested_events(client: LangGraphClient, mode: Any) -> list[Any]:

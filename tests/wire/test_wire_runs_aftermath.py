@@ -98,10 +98,13 @@ async def test_a_webhook_is_called_once_by_another_process_if_the_first_died(con
     attempt = await runs.claim("t", run)
     await runs.finish(attempt, RunOutcome("success"))  # type: ignore[arg-type]  # nobody else claims it
     assert await open_runs(runs) == [("t", run)]
-    without_webhooks, webhook_caller = RunFinalizer(runs, context.saver, None), RecordingWebhookCaller()
+    without_webhooks, webhook_caller = (
+        RunFinalizer(context.storage, runs, context.saver, None),
+        RecordingWebhookCaller(),
+    )
     await without_webhooks.finalize("t", run)
     assert await open_runs(runs) == [("t", run)], "a process without webhooks leaves the run open"
-    with_webhooks = RunFinalizer(runs, context.saver, webhook_caller)
+    with_webhooks = RunFinalizer(context.storage, runs, context.saver, webhook_caller)
     await with_webhooks.finalize("t", run)
     await with_webhooks.finalize("t", run)
     assert webhook_caller.runs == [run]

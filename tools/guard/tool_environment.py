@@ -33,7 +33,11 @@ class Counters(Protocol):
         ...
 
     def count_model_call(self, model: str, outcome: str, took_s: float, usage: ModelUsage) -> None:
-        """Count one call of a model; `outcome` is `ok` or `failed`."""
+        """Count one call of a model; `outcome` is `ok`, `failed`, or `cut` if it was cancelled."""
+        ...
+
+    def count_budget_refusal(self, budget: str) -> None:
+        """Count one call of a model that was not sent because of a budget: `turn`, `thread` or `day`."""
         ...
 
 
@@ -52,6 +56,10 @@ class NoCounters:
     def count_model_call(self, model: str, outcome: str, took_s: float, usage: ModelUsage) -> None:
         """Count nothing."""
         del model, outcome, took_s, usage
+
+    def count_budget_refusal(self, budget: str) -> None:
+        """Count nothing."""
+        del budget
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,12 +10,13 @@ import uuid
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.messages.utils import count_tokens_approximately
+from langchain_core.runnables.config import ensure_config
 
 from callsheet import storage
 from callsheet.state import pricing
@@ -87,19 +88,28 @@ async def call_model(
     if account is None or not name:
         return await invoke()
     account = await spending.with_redis_day(await storage.current(), account)
-    call = _Charged(account, uuid.uuid4().hex, name, _limits(model), _estimate_tokens(messages, tools))
+    output = getattr(model, "max_tokens", None) or OUTPUT_TOKENS
+    call = _Charged(
+        account, uuid.uuid4().hex, name, _limits(model), _estimate_tokens(messages, tools), output, _purpose()
+    )
     queue = deadline.pause if deadline else nullcontext
     with queue():
-        await call.reserve(model)
+        await call.reserve()
     began = time.monotonic()
-    answer = None
+    usage, outcome = None, "failed"
     try:
         with queue():
             await call.admit()
+        outcome = "cut"
         answer = await invoke()
+    except Exception:
+        outcome = "failed"
+        raise
+    else:
+        usage, outcome = _usage(name, messages, answer), "ok"
         return answer
     finally:
-        await call.settle(messages, answer, time.monotonic() - began)
+        await call.settle(outcome, usage, time.monotonic() - began)
 
 
 @dataclass(frozen=True)
@@ -110,37 +120,63 @@ class _Charged:
     limits: VendorLimits
     input_tokens: int
     """Estimate."""
+    output_tokens: int
+    """Most that is expected."""
+    purpose: str
+    """Graph and node that call the model."""
 
     async def admit(self) -> None:
         if self.limits:
             opened = await storage.current()
             await spending.admit_call(opened, self.limits, self.id, self.input_tokens, LEASE_S)
 
-    async def reserve(self, model: BaseChatModel) -> None:
-        output = getattr(model, "max_tokens", None) or OUTPUT_TOKENS
-        estimate = _cost(self.model, self.input_tokens, output) or 0.0
+    async def reserve(self) -> None:
         opened = await storage.current()
-        budgets = current_tool_environment().policy.budgets
+        tool_environment = current_tool_environment()
+        budgets = tool_environment.policy.budgets
         patience_ends_s = time.monotonic() + _RESERVATION_PATIENCE_S
-        while over := await spending.reserve(opened, self.account, self.id, estimate, budgets, LEASE_S):
+        while True:
+            estimate = (await self._estimate()).cost if budgets else 0.0
+            over = await spending.reserve(opened, self.account, self.id, estimate, budgets, LEASE_S)
+            if over is None:
+                return
             if not over.is_reserved or time.monotonic() >= patience_ends_s:
+                tool_environment.counters.count_budget_refusal(over.budget)
                 raise BudgetExceeded(over)
             await asyncio.sleep(_RESERVATION_POLL_S)
 
-    async def settle(self, messages: Sequence[BaseMessage], answer: AIMessage | None, took_s: float) -> None:
-        usage = _usage(self.model, messages, answer) if answer else None
+    async def settle(self, outcome: str, usage: ModelUsage | None, took_s: float) -> None:
+        """Replace the reservation by the usage; a call that was cut is charged at its estimate."""
+        if outcome == "cut":
+            usage = replace(await self._estimate(), estimated=1)
         if (collected := _collected.get()) is not None:
             collected.append(usage or ModelUsage(calls=1))
         tool_environment = current_tool_environment()
         name = self.model if tool_environment.policy.prices.get(self.model) else UNKNOWN_MODEL
-        tool_environment.counters.count_model_call(
-            name, "ok" if answer else "failed", took_s, usage or ModelUsage()
-        )
+        tool_environment.counters.count_model_call(name, outcome, took_s, usage or ModelUsage())
         opened = await storage.current()
         await spending.settle(opened, self.account, self.id, self.model, usage)
+        if usage and outcome == "ok":
+            ratio = usage.input / max(1, self.input_tokens)
+            await spending.observe(opened, self.account, self.purpose, self.model, ratio, usage.output)
         if self.limits:
             used = usage.input + usage.output if usage else self.input_tokens
             await spending.release_call(opened, self.limits, self.id, self.input_tokens, used)
+
+    async def _estimate(self) -> ModelUsage:
+        seen = await spending.read_expectation(
+            await storage.current(), self.account, self.purpose, self.model
+        )
+        read, written = seen.expect(self.input_tokens, self.output_tokens)
+        cost = _cost(self.model, read, written)
+        return ModelUsage(calls=1, input=read, output=written, cost=cost or 0.0, unpriced=int(cost is None))
+
+
+def _purpose() -> str:
+    """Return the graph and the node that call the model; empty outside of a graph."""
+    config = ensure_config()
+    graph = config.get("configurable", {}).get("graph_id", "")
+    return f"{graph}/{config.get('metadata', {}).get('langgraph_node', '')}"
 
 
 def _limits(model: BaseChatModel) -> VendorLimits:

@@ -1,10 +1,14 @@
-"""Secrets in files, as Docker and Kubernetes mount them: `NAME_FILE` names the file with `NAME`."""
+"""Environment variables of the program: their names, and secrets in files.
 
+`NAME_FILE` names the file with the secret `NAME`, as Docker and Kubernetes mount it.
+"""
+
+import re
 from collections.abc import MutableMapping
 from pathlib import Path
 from typing import Final
 
-from callsheet.providers import PROVIDERS
+from callsheet.providers import PROVIDERS, vendor_prefixes
 from callsheet.state.errors import Invalid
 
 SUFFIX: Final = "_FILE"
@@ -22,6 +26,24 @@ SECRETS: Final = (
     *(f"{one.key.partition('_')[0]}_API_KEY" for one in PROVIDERS.values() if one.key),
 )
 """Variables that may be in files."""
+
+
+OWN_NAMES: Final = re.compile(
+    rf"\A(?:CALLSHEET_|REDIS_URL|OTEL_|SPEECH_|GOOGLE_SEARCH_|XDG_DATA_HOME|"
+    rf"(?:{'|'.join(vendor_prefixes())})_)"
+)
+"""Beginning of the names of variables that are read."""
+
+
+def normalise_variables(environ: MutableMapping[str, str]) -> None:
+    """Give variables of this program their names in capitals, and their values without spaces around them.
+
+    One that is set in capitals too stays as it is. Twice is safe.
+    """
+    for name in [*environ]:
+        capitals = name.upper()
+        if OWN_NAMES.match(capitals) and (name == capitals or capitals not in environ):
+            environ[capitals] = environ[name].strip()
 
 
 def read_secret_files(environ: MutableMapping[str, str]) -> None:

@@ -68,7 +68,7 @@ from callsheet.server.telemetry.telemetry import Telemetry, collect_metrics
 from callsheet.state.owners import LOCAL
 from callsheet.storage.campaigns import library as campaign_library
 from callsheet.storage.checkpoints import RedisSaver
-from callsheet.storage.owner_lists import fill_owner_lists
+from callsheet.storage.migrations import migrate
 from callsheet.storage.redis import health
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.redis.health import DataMarker
@@ -82,8 +82,6 @@ _EXTRA_THREADS: Final = 8
 """Threads for imports, files and name resolution, beside those of nodes."""
 _MARKER_INTERVAL_S: Final = 30.0
 """Seconds between two checks that storage still has its data."""
-_FILL_INTERVAL_S: Final = 60.0
-"""Seconds until lists that could not be filled are tried again."""
 _SHARED: Final[tuple[APIRouter, ...]] = (
     health_routes.router,
     archive.router,
@@ -169,8 +167,10 @@ async def assemble(
 ) -> Runtime:
     """Return the parts, which are closed with `stack`; `observer` measures runs.
 
-    Raises `Invalid` for a wrong setting of a vendor, of tools or of campaigns.
+    Raises `Invalid` for a wrong setting of a vendor, of tools or of campaigns, and for data of a newer
+    version.
     """
+    await migrate(storage)
     providers.check_settings(os.environ)
     campaign_library.check_settings()
     # A blocking node takes a thread; asyncio's default is six on two processors.
@@ -264,9 +264,7 @@ async def _call_no_webhook(run: Run) -> None:
 def start_maintenance(ctx: AppContext) -> tuple[Callable[[], Awaitable[object]], ...]:
     """Start retention, crons and the check for lost data, and return the functions that stop them."""
     check = background.start_periodic(ctx.marker.check, _MARKER_INTERVAL_S, "lost data is not noticed")
-    fill = partial(fill_owner_lists, ctx.storage)
-    filling = background.start_periodic(fill, _FILL_INTERVAL_S, "old questions are not listed yet")
-    return retention.start_sweeping(ctx), crons.start_firing(ctx), check, filling
+    return retention.start_sweeping(ctx), crons.start_firing(ctx), check
 
 
 _LOOPBACK_PAGES: Final = (

@@ -31,6 +31,7 @@ from callsheet.state.errors import CallsheetError, Conflict, StorageDown
 from callsheet.storage import Storage
 from callsheet.storage.campaigns import library as campaign_library
 from callsheet.storage.embedded import folders
+from callsheet.storage.migrations import FORMAT, newer_format, read_format
 from callsheet.storage.redis import health
 from callsheet.storage.redis.health import ServerHealth
 
@@ -210,11 +211,23 @@ async def _check_storage(settings: Settings) -> list[Finding]:
             return [
                 _check_latency(opened, server_health),
                 *_check_persistence(server_health),
+                await _check_format(opened),
                 await _check_clock(opened),
                 await _check_queue(opened),
             ]
     except CallsheetError as error:
         return [Finding("Storage", "fail", error.message, error.remedy)]
+
+
+async def _check_format(opened: Storage) -> Finding:
+    version = await read_format(opened)
+    if version is not None and version > FORMAT:
+        refusal = newer_format(opened, version)
+        return Finding("Data format", "fail", refusal.message, refusal.remedy)
+    if version == FORMAT:
+        return Finding("Data format", "ok", f"{version}")
+    former = f"{version or 'none'}, of an older version or no data"
+    return Finding("Data format", "ok", f"{former}; the next start brings it to {FORMAT}")
 
 
 async def _check_queue(opened: Storage) -> Finding:

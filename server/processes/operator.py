@@ -13,6 +13,7 @@ from callsheet.server.settings.settings import Settings
 from callsheet.state.times import iso_time
 from callsheet.storage import api_keys as stored_keys
 from callsheet.storage.api_keys import StoredKey
+from callsheet.storage.migrations import require_known
 from callsheet.storage.redis.connection import Storage
 
 Result = TypeVar("Result")
@@ -53,6 +54,7 @@ def revoke_key(settings: Settings, key_id: str) -> None:
 def _with_storage(settings: Settings, work: Callable[[Storage], Awaitable[Result]]) -> Result:
     async def execute() -> Result:
         async with storage.connect(settings.redis_url, settings.data_dir) as opened:
+            await require_known(opened)
             return await work(opened)
 
     return asyncio.run(execute())

@@ -506,8 +506,8 @@ def vendor_tokens(vendor: str) -> str:
 CRONS_DUE: Final = "crons:due"
 """Sorted set of the cron jobs, by next start."""
 
-OWNERS_LISTED: Final = "callsheet:owners-listed"
-"""Exists once the questions and runs of versions without lists by owner are in these lists."""
+DATA_FORMAT: Final = "callsheet:format"
+"""Hash: number of the data's format as `version`; process that migrates it, and the end of its lease."""
 
 DATA_MARKER: Final = "callsheet:marker"
 """Random text, written by the first server; another text shows that the data was emptied or replaced."""

@@ -15,6 +15,7 @@ from callsheet.state.errors import Busy, Conflict, Fenced, Missing
 from callsheet.storage import indexes
 from callsheet.storage.redis import keys
 from callsheet.storage.redis.connection import Storage
+from callsheet.storage.redis.renamed_fields import RUN_FIELDS
 from callsheet.storage.redis.scripts import Argument, Script, ScriptCall, combine, execute, hgetall
 from callsheet.storage.runs import scripts
 from callsheet.storage.runs.events import EventLimits, NewEvent
@@ -354,6 +355,7 @@ def _run(thread: str, run: str, record: Mapping[bytes, bytes]) -> Run:
     if not record:
         raise _unknown(run)
     text = {name.decode(): value.decode() for name, value in record.items()}
+    text = {RUN_FIELDS.get(name, name): value for name, value in text.items()}
     return Run(
         thread=thread,
         id=run,
@@ -370,7 +372,7 @@ def _run(thread: str, run: str, record: Mapping[bytes, bytes]) -> Run:
         error=json.loads(text.get("error") or "null"),
         answer=json.loads(text.get("answer") or "null"),
         cancel=text.get("cancel") or None,  # type: ignore[arg-type]  # an action
-        webhook_called="webhookTold" in text,
+        webhook_called="webhookCalled" in text,
         fingerprint=text.get("print", ""),
     )
 

@@ -8,6 +8,7 @@ instead. Only a thread's *active* run may write to the thread; other runs wait i
 from typing import Final
 
 from callsheet.storage.redis.keys import DAY_S
+from callsheet.storage.redis.renamed_fields import RUN_FIELDS, rename_function
 from callsheet.storage.redis.scripts import Script
 
 MAX_EVENTS: Final = 10_000
@@ -108,16 +109,19 @@ end
 _ONCE: Final = """
 -- A call that is sent again because its reply was lost gets the same reply. Each thread keeps the newest one.
 local token = table.remove(ARGV, 1)
-local answered = redis.call('HGET', meta, 'answered')
-if answered and string.sub(answered, 1, #token) == token then
-  return cjson.decode(string.sub(answered, #token + 1))
+local last = redis.call('HGET', meta, 'lastReply')
+if last and string.sub(last, 1, #token) == token then
+  return cjson.decode(string.sub(last, #token + 1))
 end
 
 local function once(reply)
-  redis.call('HSET', meta, 'answered', token .. cjson.encode(reply))
+  redis.call('HSET', meta, 'lastReply', token .. cjson.encode(reply))
   return reply
 end
 """
+
+
+_RENAME: Final = rename_function("rename_fields", RUN_FIELDS)
 
 
 def _script(body: str) -> Script:
@@ -129,7 +133,9 @@ def _once(body: str) -> Script:
     return Script.with_clock(_COMMON + _ONCE + body)
 
 
-CREATE: Final = _once("""
+CREATE: Final = _once(
+    _RENAME
+    + """
 local memo = KEYS[6]
 local id, print, strategy, keyed = unpack(ARGV, 1, 4)
 local due_ms, verdict, questions = tonumber(ARGV[5]), 'start', ARGV[7]
@@ -138,7 +144,8 @@ local newest = redis.call('XREVRANGE', events, '+', '-', 'COUNT', 1)[1]
 local since = newest and newest[1] or '0-0'
 
 local function existing(run, until_answered)
-  local status, was_answered = unpack(redis.call('HMGET', run_key(run), 'status', 'told'))
+  rename_fields(run_key(run))
+  local status, was_answered = unpack(redis.call('HMGET', run_key(run), 'status', 'answerSent'))
   if status == 'success' and not (until_answered and was_answered) then return {'replay', run, since} end
   if status == 'pending' or status == 'running' then return {'attached', run, since} end
 end
@@ -165,7 +172,7 @@ if print ~= '' then
     if reply then return reply end
     -- A failed run is resumed where it stopped.
     if status ~= 'success' and active == '' then
-      update_run(latest, 'status', 'pending', 'error', '', 'spared', 1)
+      update_run(latest, 'status', 'pending', 'error', '', 'released', 1)
       redis.call('HDEL', run_key(latest), 'cancel')
       redis.call('HSET', meta, 'active', latest)
       update_thread('busy')
@@ -225,7 +232,8 @@ else
 end
 announce()
 return {verdict, id, since}
-""")
+"""
+)
 
 ADMIT: Final = _script("""
 local id = ARGV[1]
@@ -280,13 +288,13 @@ return once({'ended', next})
 """)
 
 MARK_ANSWERED: Final = _script("""
-if redis.call('EXISTS', run_key(ARGV[1])) == 1 then redis.call('HSET', run_key(ARGV[1]), 'told', 1) end
+if redis.call('EXISTS', run_key(ARGV[1])) == 1 then redis.call('HSET', run_key(ARGV[1]), 'answerSent', 1) end
 return 1
 """)
 
 MARK_WEBHOOK_CALLED: Final = _script("""
 if redis.call('EXISTS', run_key(ARGV[1])) == 0 then return 0 end
-return redis.call('HSET', run_key(ARGV[1]), 'webhookTold', 1)
+return redis.call('HSET', run_key(ARGV[1]), 'webhookCalled', 1)
 """)
 
 DELETE: Final = _once("""
@@ -325,15 +333,18 @@ return due
 """)
 
 
-CLAIM: Final = _once("""
+CLAIM: Final = _once(
+    _RENAME
+    + """
 local id, lease_ms, isolated = unpack(ARGV)
 local active, deleting = unpack(redis.call('HMGET', meta, 'active', 'deleting'), 1, 2)
 if active ~= id or deleting then return {'over'} end
 local left_ms = redis.call('PTTL', lease)
 if left_ms > 0 then return {'held', left_ms} end
 -- At least two attempts have crashed; a checkpoint may have been written between them.
-local died, spared, at = unpack(redis.call('HMGET', run_key(id), 'died', 'spared', 'diedAt'))
-if isolated == '0' and not spared and tonumber(died or 0) > 0 then return {'suspect', at} end
+rename_fields(run_key(id))
+local crashes, released, at = unpack(redis.call('HMGET', run_key(id), 'crashes', 'released', 'crashedAt'))
+if isolated == '0' and not released and tonumber(crashes or 0) > 0 then return {'suspect', at} end
 local epoch = redis.call('HINCRBY', meta, 'epoch', 1)
 local attempt = redis.call('HINCRBY', run_key(id), 'attempt', 1)
 redis.call('HDEL', meta, 'batch')
@@ -344,7 +355,8 @@ local data = string.format('{"run_id":%s,"attempt":%d}', cjson.encode(id), attem
 local started = add_event(id, 'metadata', data)
 announce()
 return once({'yours', epoch, attempt, started})
-""")
+"""
+)
 
 # An expired lease is taken again if the epoch shows that no other attempt has started.
 # The first write is one that Redis accepts while its memory is full; then it accepts the rest of the script.
@@ -385,21 +397,25 @@ return once({next})
 """)
 
 # Counts the attempts that crashed at one checkpoint; one that released the thread or ended did not crash.
-RECORD_CRASH: Final = _once("""
+RECORD_CRASH: Final = _once(
+    _RENAME
+    + """
 local id, epoch, checkpoint = unpack(ARGV)
 if redis.call('HGET', meta, 'epoch') ~= epoch then return {-1} end
-local at, died, spared = unpack(redis.call('HMGET', run_key(id), 'diedAt', 'died', 'spared'))
-died = spared and 0 or at == checkpoint and died + 1 or 1
-redis.call('HDEL', run_key(id), 'spared')
-redis.call('HSET', run_key(id), 'diedAt', checkpoint, 'died', died)
-return once({died})
-""")
+rename_fields(run_key(id))
+local at, crashes, released = unpack(redis.call('HMGET', run_key(id), 'crashedAt', 'crashes', 'released'))
+crashes = released and 0 or at == checkpoint and crashes + 1 or 1
+redis.call('HDEL', run_key(id), 'released')
+redis.call('HSET', run_key(id), 'crashedAt', checkpoint, 'crashes', crashes)
+return once({crashes})
+"""
+)
 
 # Also after the lease has expired, unless another attempt has begun; and while memory is full.
 RELEASE: Final = _script("""
 local epoch, active = unpack(redis.call('HMGET', meta, 'epoch', 'active'))
 if epoch ~= ARGV[2] or active ~= ARGV[1] then return 0 end
 redis.call('DEL', lease)
-update_run(ARGV[1], 'status', 'pending', 'spared', 1)
+update_run(ARGV[1], 'status', 'pending', 'released', 1)
 return 1
 """)

@@ -15,9 +15,12 @@ from callsheet.storage import indexes, questions
 from callsheet.storage.assistants import default_id
 from callsheet.storage.redis import keys, keyspace
 from callsheet.storage.redis.connection import Storage
+from callsheet.storage.redis.renamed_fields import THREAD_FIELDS, rename_function
 from callsheet.storage.redis.scripts import Argument, Script, ScriptCall, execute, hgetall
 from callsheet.storage.runs import scripts as run_scripts
 from callsheet.storage.runs.records import ThreadPrecondition
+
+_RENAME: Final = rename_function("rename_fields", THREAD_FIELDS)
 
 # Repeatable: the token recognizes a call that is sent again because its reply was lost.
 _CREATE: Final = Script.with_clock("""
@@ -112,24 +115,32 @@ return redis.call('UNLINK', KEYS[1])
 """)
 
 # Changes nothing if the thread does not exist here: a graph without a server keeps its threads elsewhere.
-_LINK_ARTEFACT: Final = Script("""
-local owner, about, also = unpack(redis.call('HMGET', KEYS[1], 'owner', 'artefact', 'also'))
+_LINK_ARTEFACT: Final = Script(
+    _RENAME
+    + """
+rename_fields(KEYS[1])
+local owner, about, others = unpack(redis.call('HMGET', KEYS[1], 'owner', 'artefact', 'otherArtefacts'))
 if owner ~= ARGV[1] or about == ARGV[2] then return 0 end
 if not about or about == '' then return redis.call('HSET', KEYS[1], 'artefact', ARGV[2]) end
-local known = cjson.decode(also or '[]')
+local known = cjson.decode(others or '[]')
 for _, name in ipairs(known) do if name == ARGV[2] then return 0 end end
 known[#known + 1] = ARGV[2]
-return redis.call('HSET', KEYS[1], 'also', cjson.encode(known))
-""")
+return redis.call('HSET', KEYS[1], 'otherArtefacts', cjson.encode(known))
+"""
+)
 
-_UNLINK_ARTEFACT: Final = Script("""
+_UNLINK_ARTEFACT: Final = Script(
+    _RENAME
+    + """
+rename_fields(KEYS[1])
 local kept = {}
-for _, name in ipairs(cjson.decode(redis.call('HGET', KEYS[1], 'also') or '[]')) do
+for _, name in ipairs(cjson.decode(redis.call('HGET', KEYS[1], 'otherArtefacts') or '[]')) do
   if name ~= ARGV[1] then kept[#kept + 1] = name end
 end
-if #kept == 0 then return redis.call('HDEL', KEYS[1], 'also') end
-return redis.call('HSET', KEYS[1], 'also', cjson.encode(kept))
-""")
+if #kept == 0 then return redis.call('HDEL', KEYS[1], 'otherArtefacts') end
+return redis.call('HSET', KEYS[1], 'otherArtefacts', cjson.encode(kept))
+"""
+)
 
 _SECRET: Final = Script("""
 local secret = redis.call('GET', KEYS[1])
@@ -265,8 +276,9 @@ def link_artefact_call(thread_id: str, owner: str, artefact: str) -> ScriptCall:
 
 async def artefacts_of(storage: Storage, thread_id: str) -> list[str]:
     """Return `kind:id` of all artefacts created on a thread, the main one first."""
-    main, also = await storage.redis.hmget(keys.thread_meta(thread_id), ["artefact", "also"])
-    return [name for name in (main.decode() if main else "", *json.loads(also or "[]")) if name]
+    fields = ["artefact", "otherArtefacts", "also"]
+    main, others, former = await storage.redis.hmget(keys.thread_meta(thread_id), fields)
+    return [name for name in (main.decode() if main else "", *json.loads(others or former or "[]")) if name]
 
 
 async def get(storage: Storage, thread_id: str, owner: str) -> Thread:

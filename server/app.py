@@ -209,6 +209,7 @@ def _limits_of_runs(settings: Settings) -> WorkerOptions:
         max_wait_s=settings.max_wait_s,
         executor_patience_s=settings.executor_patience_s,
         event_limits=EventLimits(settings.max_event_bytes, settings.max_event_age_s),
+        kept_runs=settings.kept_runs,
     )
 
 

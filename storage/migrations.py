@@ -191,10 +191,13 @@ async def _list_runs(storage: Storage, renew: Renew) -> None:
         pipeline = storage.redis.pipeline(transaction=False)
         for member in batch:
             run, _, thread = member.partition("\0")
-            pipeline.hmget(keys.run(thread, run), ["owner", "status", "createdMs"])
-        for member, (owner, status, since) in zip(batch, await pipeline.execute(), strict=True):
+            pipeline.hmget(keys.run(thread, run), ["owner", "status", "createdMs", "dueMs"])
+        for member, (owner, status, since, due) in zip(batch, await pipeline.execute(), strict=True):
             if owner and status in {b"pending", b"running"}:
                 await _add(storage, keys.owned_runs(owner.decode()), member, int(since or 0))
+            if status == b"pending" and int(due or 0):
+                run, _, thread = member.partition("\0")
+                await execute(storage.redis, "SADD", keys.later_runs(thread), run)
         await renew()
 
 

@@ -10,7 +10,6 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from callsheet.server.engine import background
 from callsheet.server.http.context import AppContext
-from callsheet.server.langgraph.run_streams import ENDED
 from callsheet.state.errors import Busy, Missing
 from callsheet.storage.redis import health
 from callsheet.storage.redis.connection import Storage
@@ -135,7 +134,7 @@ async def end_runs_of_thread(ctx: AppContext, thread: str) -> None:
 
     Raises `Busy` if a run does not end in time.
     """
-    unfinished = [run for run in await ctx.worker.runs.list_runs(thread) if run.status not in ENDED]
+    unfinished = await ctx.worker.runs.list_unfinished(thread)
     try:
         async with asyncio.timeout(_PATIENCE_S):
             for run in unfinished:

@@ -51,6 +51,7 @@ KEYS: Final = (
     Key("thread:{<id>}:run:<run*>", "hash", "forever", "one run"),
     Key("thread:{<id>}:runs", "zset", "forever", "the thread's runs, oldest first"),
     Key("thread:{<id>}:queue", "list", "forever", "runs waiting for the active one"),
+    Key("thread:{<id>}:later", "set", "forever", "runs waiting for their time"),
     Key("thread:{<id>}:events", "stream", DAY_S, "events of the runs"),
     Key("thread:{<id>}:lease", "string", RUN_LEASE_S, "epoch of the worker that may write now"),
     Key("thread:{<id>}:question:<task*>", "string", CONSENT_S, "calls about which a task asked a person"),

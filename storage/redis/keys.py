@@ -265,6 +265,11 @@ def thread_stem(thread: str) -> str:
     return f"thread:{hash_tag(thread)}:"
 
 
+def later_runs(thread: str) -> str:
+    """Set of the thread's runs that wait for their time."""
+    return f"thread:{hash_tag(thread)}:later"
+
+
 def idempotency(thread: str, key: str) -> str:
     """The run created by a request with this idempotency key; expires after a day."""
     return f"thread:{hash_tag(thread)}:idempotency:{key}"

@@ -18,7 +18,11 @@ ENTRY_BYTES: Final = 100
 SHARES: Final = 16
 """Parts of the limit in bytes; the oldest events are removed once per part."""
 TRIM_COUNT: Final = 64
-"""Events read at once to find the oldest one to keep."""
+"""Events or runs read at once to find the oldest one to keep."""
+MIN_RUN_AGE_S: Final = 600.0
+"""Seconds after its end in which a run is kept, whatever their number."""
+RUNS_AT_ONCE: Final = 1_000
+"""Most runs that one script reads or deletes."""
 
 _COMMON: Final = rf"""
 local meta, runs, queue, lease, events = unpack(KEYS, 1, 5)
@@ -84,6 +88,9 @@ local function update_thread(status, interrupts, error)
   elseif error then redis.call('HDEL', meta, 'error') end
 end
 
+-- Runs that wait for their time, in no order.
+local later = string.sub(meta, 1, -5) .. 'later'
+
 local function delete_run(run)
   redis.call('UNLINK', run_key(run))
   redis.call('ZREM', runs, run)
@@ -92,6 +99,7 @@ end
 -- Ends a run that is no longer active; the status rolled-back deletes its record. `reason` is the data of the
 -- end event, by default the status.
 local function end_run(run, status, reason)
+  redis.call('SREM', later, run)
   if status == 'rolled-back' then delete_run(run) else update_run(run, 'status', status) end
   add_event(run, 'end', reason or status)
   redis.call('PUBLISH', events, 'end')
@@ -122,6 +130,22 @@ end
 
 
 _RENAME: Final = rename_function("rename_fields", RUN_FIELDS)
+_DELETE_OLDEST: Final = f"""
+-- Deletes the oldest runs beyond the newest `kept`. Unfinished ones stay, and those that a repeated request
+-- or a webhook still needs. One call looks at a few, so that a lowered limit is reached in steps.
+local function delete_oldest(kept)
+  local over = redis.call('ZCARD', runs) - kept
+  if kept == 0 or over <= 0 then return end
+  for _, run in ipairs(redis.call('ZRANGE', runs, 0, math.min(over, {TRIM_COUNT}) - 1)) do
+    local status, updated_ms, keyed, webhook, is_called =
+      unpack(redis.call('HMGET', run_key(run), 'status', 'updatedMs', 'keyed', 'webhook', 'webhookCalled'))
+    local age_ms = tonumber(now_ms()) - tonumber(updated_ms or 0)
+    local is_old = age_ms > (keyed and {int(DAY_S * 1000)} or {int(MIN_RUN_AGE_S * 1000)})
+    local has_ended = status ~= 'pending' and status ~= 'running' and (is_called or not webhook)
+    if is_old and has_ended then delete_run(run) end
+  end
+end
+"""
 
 
 def _script(body: str) -> Script:
@@ -135,6 +159,7 @@ def _once(body: str) -> Script:
 
 CREATE: Final = _once(
     _RENAME
+    + _DELETE_OLDEST
     + """
 local memo = KEYS[6]
 local id, print, strategy, keyed = unpack(ARGV, 1, 4)
@@ -183,7 +208,7 @@ end
 
 -- Check the precondition; a thread without a graph, or of `replaced`, takes this run's, unless its metadata
 -- changed.
-local owner, before, metadata, graph, replaced = unpack(ARGV, 8, 12)
+local owner, before, metadata, graph, replaced = unpack(ARGV, 9, 13)
 if owner ~= '' then
   if redis.call('HEXISTS', meta, 'deleting') == 1 then return {'deleting', '', since} end
   local its_owner, its_metadata, its_graph = unpack(redis.call('HMGET', meta, 'owner', 'metadata', 'graph'))
@@ -216,15 +241,19 @@ end
 
 local fields = {'id', id, 'print', print, 'strategy', strategy, 'status', 'pending'}
 for _, part in ipairs({'createdMs', now_ms(), 'dueMs', due_ms}) do fields[#fields + 1] = part end
-local answers = tonumber(ARGV[13])
-for i = 14, 13 + answers do
+if keyed == '1' then fields[#fields + 1], fields[#fields + 2] = 'keyed', 1 end
+local answers = tonumber(ARGV[14])
+for i = 15, 14 + answers do
   redis.call('RPUSH', string.sub(meta, 1, -5) .. 'answers', now_ms() .. ' ' .. ARGV[i])
 end
-for i = 14 + answers, #ARGV do fields[#fields + 1] = ARGV[i] end
+for i = 15 + answers, #ARGV do fields[#fields + 1] = ARGV[i] end
 update_run(id, unpack(fields))
 redis.call('ZADD', runs, redis.call('HINCRBY', meta, 'runs', 1), id)
+delete_oldest(tonumber(ARGV[8]))
 if keyed == '1' then redis.call('SET', memo, print .. id, 'EX', ARGV[6]) end
-if due_ms > 0 then verdict = 'later'
+if due_ms > 0 then
+  redis.call('SADD', later, id)
+  verdict = 'later'
 elseif active ~= '' then redis.call('RPUSH', queue, id); verdict = 'queued'
 else
   redis.call('HSET', meta, 'active', id)
@@ -239,6 +268,7 @@ ADMIT: Final = _script("""
 local id = ARGV[1]
 if redis.call('HGET', run_key(id), 'status') ~= 'pending' then return 'over' end
 redis.call('HSET', run_key(id), 'dueMs', 0)
+redis.call('SREM', later, id)
 local active = redis.call('HGET', meta, 'active')
 if active == id then return 'start' end
 if active then
@@ -305,10 +335,44 @@ delete_run(ARGV[1])
 return once({'deleted'})
 """)
 
-REMOVE: Final = _script("""
-for _, run in ipairs(redis.call('ZRANGE', runs, 0, -1)) do redis.call('UNLINK', run_key(run)) end
-redis.call('UNLINK', meta, runs, queue, lease, events, string.sub(meta, 1, -5) .. 'answers')
-return redis.call('PUBLISH', events, 'gone')
+# Returns 1 if it has to be called again.
+REMOVE: Final = _script(f"""
+local oldest = redis.call('ZRANGE', runs, 0, {RUNS_AT_ONCE - 1})
+for _, run in ipairs(oldest) do redis.call('UNLINK', run_key(run)) end
+if #oldest == {RUNS_AT_ONCE} then
+  redis.call('ZREM', runs, unpack(oldest))
+  return 1
+end
+redis.call('UNLINK', meta, runs, queue, lease, events, later, string.sub(meta, 1, -5) .. 'answers')
+redis.call('PUBLISH', events, 'gone')
+return 0
+""")
+
+# The unfinished runs, newest first: the active one, those behind it, and those that wait for their time.
+UNFINISHED: Final = _script("""
+local entries, active = {}, redis.call('HGET', meta, 'active')
+local function add(run)
+  local number = redis.call('ZSCORE', runs, run)
+  if number then entries[#entries + 1] = {tonumber(number), run} end
+end
+if active then add(active) end
+for _, run in ipairs(redis.call('LRANGE', queue, 0, -1)) do add(run) end
+for _, run in ipairs(redis.call('SMEMBERS', later)) do add(run) end
+table.sort(entries, function(one, other) return one[1] > other[1] end)
+local ids = {}
+for i, entry in ipairs(entries) do ids[i] = entry[2] end
+return ids
+""")
+
+# The number of runs looked at, the newest after the first ones, and the ids of those with the status.
+WITH_STATUS: Final = _script(f"""
+local first = tonumber(ARGV[2])
+local ids = redis.call('ZREVRANGE', runs, first, first + {RUNS_AT_ONCE - 1})
+local matching = {{#ids}}
+for _, run in ipairs(ids) do
+  if redis.call('HGET', run_key(run), 'status') == ARGV[1] then matching[#matching + 1] = run end
+end
+return matching
 """)
 
 STANDING: Final = _script("""

@@ -421,7 +421,8 @@ async def delete(storage: Storage, record: Thread) -> None:
     Twice is safe.
     """
     # Also deletes runs that were created during the hold.
-    await run_scripts.REMOVE(storage.redis, keys.run_keys(record.id))
+    while await run_scripts.REMOVE(storage.redis, keys.run_keys(record.id)):
+        pass
     await storage.redis.zrem(keys.owned_threads(record.owner), record.id)
     await questions.forget_thread(storage, record.owner, record.id)
     await storage.redis.zrem(keys.THREADS_EXPIRING, _expiry_member(record))

@@ -125,7 +125,7 @@ async def _fill(url: str) -> None:
         await chat_about_ad(client, "make the music more upbeat")
         await _ok(client.post("/threads", json={"thread_id": "hooked", "if_exists": "do_nothing"}))
         await _ok(client.post("/threads/hooked/runs", json=run_of_ads(webhook=hook)))
-        await _ended(client, "hooked")
+        await _wait_for_success(client, "hooked")
         await _ok(client.post("/runs/crons", json=run_of_ads(schedule="0 9 * * *")))
         await _ask(client)
         await _pause_video(client)
@@ -162,7 +162,7 @@ async def _asks(client: httpx.AsyncClient, execution: str) -> bool:
     return any(execution in json.dumps(one) for one in waiting)
 
 
-async def _ended(client: httpx.AsyncClient, thread: str) -> None:
+async def _wait_for_success(client: httpx.AsyncClient, thread: str) -> None:
     async def are_called() -> bool:
         runs = await _ok(client.get(f"/threads/{thread}/runs"))
         return {run["status"] for run in runs} == {"success"}

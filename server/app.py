@@ -281,6 +281,7 @@ _EXPOSED: Final = (
     "X-Pagination-Next",
     "X-Total-Count",
     "X-Left-Out",
+    "X-Kept-Artefacts",
     "X-Session-Id",
 )
 """Response headers that browsers expose to pages."""

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from callsheet.storage.redis import keys
 from callsheet.storage.redis.connection import Storage
-from callsheet.storage.redis.scripts import Argument, Script, ScriptCall
+from callsheet.storage.redis.scripts import Argument, Script, ScriptCall, execute_all
 
 MAX_RECORDS: Final = 10_000
 """Number of newest records kept per owner."""
@@ -51,6 +51,13 @@ return 1
 """)
 
 
+_FORGET: Final = Script("""
+if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
+redis.call('HDEL', KEYS[1], 'output', 'error')
+return redis.call('HSET', KEYS[1], 'input', '{}')
+""")
+
+
 @dataclass(frozen=True)
 class CallFilter:
     """Filter for listed calls; None matches any."""
@@ -77,6 +84,15 @@ def write_call(
     """
     args: list[Argument] = [call, _LIFETIME_MS, max_records, int(ended), *chain(*fields.items())]
     return ScriptCall(_WRITE, keys.tool_call_records(owner, thread, call), args)
+
+
+async def forget_thread(storage: Storage, owner: str, thread: str) -> None:
+    """Remove arguments, results and errors from the records of a thread's calls. Twice is safe."""
+    index = keys.tool_call_records(owner, thread, "").thread
+    while members := await storage.redis.zrange(index, 0, _PAGE_SIZE - 1):
+        records = [keys.tool_call_records(owner, thread, member.decode()).record for member in members]
+        await execute_all(storage.redis, [ScriptCall(_FORGET, [record]) for record in records])
+        await storage.redis.zrem(index, *members)
 
 
 async def find(storage: Storage, owner: str, call: str) -> dict[str, Any] | None:

@@ -6,6 +6,7 @@ import uuid
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from typing import Annotated, Any, Final, Literal
+from urllib.parse import quote
 
 from fastapi import APIRouter, Header, Query, Request
 from pydantic import Field
@@ -301,11 +302,15 @@ async def update_thread(
 @router.delete("/{thread_id}", status_code=204, responses=write_responses(None))
 @with_policy(LANGGRAPH_WRITE)
 async def delete_thread(thread_id: str, request: Request) -> Response:
-    """Delete a thread with its states, runs and events. Unfinished runs are cancelled first."""
+    """Delete a thread with its states, runs and events, and a lesson with it; runs are cancelled first.
+
+    Its ads, pages and videos stay: the header `X-Kept-Artefacts` names them.
+    """
     ctx = app_context(request)
     record = await threads.get(ctx.storage, thread_id, current_owner(request))
+    kept = [quote(name, safe=":") for name in await retention.lasting_artefacts(ctx, record)]
     await delete_with_runs(ctx, record)
-    return Response(status_code=204)
+    return Response(status_code=204, headers={"X-Kept-Artefacts": ", ".join(kept)} if kept else None)
 
 
 @router.post("/{thread_id}/copy", responses=write_responses(ThreadReply))

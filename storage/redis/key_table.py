@@ -150,6 +150,18 @@ KEYS: Final = (
 )
 """All declarations; a test that leaves a key matching none of them fails."""
 
+LASTING: Final = (
+    DATA_FORMAT,
+    DATA_MARKER,
+    THREAD_ID_SEED,
+    API_KEYS,
+    "apikey:{<id>}",
+    "owner:{<id>}:video:<name>",
+    "callsheet:<name*>",
+    "{callsheet}:<name*>",
+)
+"""Patterns of the keys that stay when every thread, artefact, item and library has been deleted."""
+
 KEPT_AFTER_DELETION: Final = (
     "owner:{<id>}:tool-call:<call>",
     "owner:{<id>}:tool-calls",

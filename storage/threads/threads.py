@@ -420,6 +420,7 @@ async def delete(storage: Storage, record: Thread) -> None:
 
     Twice is safe.
     """
+    await _unlist_runs(storage, record)
     # Also deletes runs that were created during the hold.
     while await run_scripts.REMOVE(storage.redis, keys.run_keys(record.id)):
         pass
@@ -428,8 +429,15 @@ async def delete(storage: Storage, record: Thread) -> None:
     await storage.redis.zrem(keys.THREADS_EXPIRING, _expiry_member(record))
 
 
+async def _unlist_runs(storage: Storage, record: Thread) -> None:
+    """Remove the thread's unfinished runs from their owner's list: some may wait for their time."""
+    for run in await run_scripts.UNFINISHED(storage.redis, keys.run_keys(record.id)):
+        await storage.redis.zrem(keys.owned_runs(record.owner), b"%s\0%s" % (run, record.id.encode()))
+
+
 async def erase(storage: Storage, record: Thread) -> None:
     """Delete a thread as `delete` does, with consents, idempotency keys and its use of models."""
+    await _unlist_runs(storage, record)
     # The record, its index and the hold go last, with `delete`.
     await keyspace.delete_below(storage, keys.thread_stem(record.id), kept=keys.run_keys(record.id))
     await execute(storage.redis, "UNLINK", keys.usage_of_thread(record.owner, record.id))

@@ -12,6 +12,7 @@ from callsheet.storage.redis.keys import (
     CAMPAIGN_CALL_TTL_S,
     CONSENT_S,
     CRONS_DUE,
+    DATA_CHECKS,
     DATA_FORMAT,
     DATA_MARKER,
     DAY_S,
@@ -105,6 +106,7 @@ KEYS: Final = (
     Key("vendor:{<id>}:tokens", "hash", VENDOR_TOKENS_TTL_S, "tokens left of a vendor's minute"),
     Key(CRONS_DUE, "zset", "forever", "cron jobs, by next start"),
     Key(DATA_FORMAT, "hash", "forever", "number of the data's format"),
+    Key(DATA_CHECKS, "string", "forever", "counts checks; shows that the data went back in time"),
     Key(DATA_MARKER, "string", "forever", "shows that the data was emptied or replaced when it changes"),
     Key(THREADS_EXPIRING, "zset", "forever", "threads to delete or prune, by due time"),
     Key(THREAD_ID_SEED, "string", "forever", "secret that ids of threads are derived with"),
@@ -151,6 +153,7 @@ KEYS: Final = (
 """All declarations; a test that leaves a key matching none of them fails."""
 
 LASTING: Final = (
+    DATA_CHECKS,
     DATA_FORMAT,
     DATA_MARKER,
     THREAD_ID_SEED,

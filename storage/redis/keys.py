@@ -517,6 +517,9 @@ DATA_FORMAT: Final = "callsheet:format"
 DATA_MARKER: Final = "callsheet:marker"
 """Random text, written by the first server; another text shows that the data was emptied or replaced."""
 
+DATA_CHECKS: Final = "callsheet:checks"
+"""Number of checks of the marker; one that was read before shows that the data went back in time."""
+
 THREADS_EXPIRING: Final = "threads:expiring"
 """Sorted set of the threads to delete or prune, by due time."""
 

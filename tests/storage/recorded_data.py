@@ -31,7 +31,7 @@ MATERIAL: Final = (
 BRIEF: Final = "20 seconds for Harbour Bikes, e-bikes by the hour in Porto."
 _DUE: Final = ("{runs}:open", "crons:due")
 """Sorted sets by the time at which something is due."""
-_OURS: Final = (b"callsheet:marker", b"callsheet:owners-listed", b"callsheet:format")
+_OURS: Final = (b"callsheet:marker", b"callsheet:checks", b"callsheet:owners-listed", b"callsheet:format")
 """Keys that begin like those of the task queue, which is not recorded: it may be lost at any time."""
 
 

@@ -29,9 +29,9 @@ from callsheet.server.langgraph.schemas import (
     read_responses,
     write_responses,
 )
-from callsheet.server.langgraph.starting import default_ttl
+from callsheet.server.langgraph.starting import default_ttl, require_one_workflow
 from callsheet.server.langgraph.states import Superstep, find_state
-from callsheet.state.errors import CallsheetError, Missing
+from callsheet.state.errors import CallsheetError, Missing, Refused
 from callsheet.storage.checkpoints import maintenance
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import NewThread, Thread
@@ -290,13 +290,36 @@ async def get_thread_size(thread_id: str, request: Request) -> Response:
 async def update_thread(
     thread_id: str, body: ThreadPatch, request: Request, prefer: Annotated[str, Header()] = ""
 ) -> Response:
-    """Update a thread's metadata and time to live. With `Prefer: return=minimal`, the reply is empty."""
+    """Update a thread's metadata and time to live. With `Prefer: return=minimal`, the reply is empty.
+
+    Another `graph_id` moves the thread to that graph: 400 if it is not served, 409 while a run holds the
+    thread, and for the thread of an artefact.
+    """
     ctx = app_context(request)
     record = await threads.get(ctx.storage, thread_id, current_owner(request))
-    await threads.update_metadata(ctx.storage, record, body.metadata or {}, _ttl(body.ttl))
+    metadata, ttl = body.metadata or {}, _ttl(body.ttl)
+    if graph := _new_graph(ctx, record, metadata):
+        async with threads.hold(ctx.storage, record.id, record.owner):
+            await threads.update_metadata(ctx.storage, record, metadata, ttl, moves_to=graph)
+    else:
+        await threads.update_metadata(ctx.storage, record, metadata, ttl)
     if "return=minimal" in prefer.replace(" ", ""):
         return Response(status_code=204)
     return await _thread_reply(ctx, thread_id, record.owner)
+
+
+def _new_graph(ctx: AppContext, record: Thread, metadata: JsonObject) -> str:
+    """Return the graph to move a thread to, which has another one; "" for none."""
+    graph = metadata.get("graph_id")
+    if not record.graph or graph in {None, record.graph}:
+        return ""
+    if graph not in ctx.graphs:
+        raise Refused(
+            f"graph {graph!r} is not served, so the thread cannot move to it",
+            remedy=f"name one of {', '.join(sorted(ctx.graphs))}",
+        )
+    require_one_workflow(ctx, record.id, record.graph, str(graph))
+    return str(graph)
 
 
 @router.delete("/{thread_id}", status_code=204, responses=write_responses(None))

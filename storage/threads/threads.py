@@ -331,14 +331,21 @@ async def count(storage: Storage, owner: str) -> int:
 
 
 async def update_metadata(
-    storage: Storage, record: Thread, metadata: Mapping[str, Any], ttl: Mapping[str, Any] | None
+    storage: Storage,
+    record: Thread,
+    metadata: Mapping[str, Any],
+    ttl: Mapping[str, Any] | None,
+    moves_to: str = "",
 ) -> Thread:
-    """Merge `metadata` into the thread's metadata and set `ttl` if given; raises `Missing` as `get`."""
+    """Merge `metadata` into the thread's metadata and set `ttl` if given; raises `Missing` as `get`.
+
+    `moves_to` is another graph for the thread, which the caller holds.
+    """
     key = keys.thread_meta(record.id)
     while True:
         before = await storage.redis.hget(key, "metadata")
         merged = {**(json.loads(before) if before else {}), **metadata}
-        graph = "" if record.graph else str(merged.get("graph_id") or "")
+        graph = moves_to if record.graph else str(merged.get("graph_id") or "")
         args = [record.owner, before or b"", json.dumps(merged), graph, json.dumps(ttl) if ttl else ""]
         result = await _UPDATE_METADATA(storage.redis, [key], args)
         if result < 0:

@@ -67,7 +67,7 @@ class Health(TypedDict):
     error: NotRequired[str]
     remedy: NotRequired[str]
     degraded: NotRequired[list[str]]
-    """`stopping`, `storage`, `queue`, `memory`, `persistence`, `format`, `workers`, `campaigns`."""
+    """`stopping`, `storage`, `queue`, `memory`, `persistence`, `format`, `graphs`, `workers`, `campaigns`."""
     warnings: NotRequired[list[str]]
     """Settings of Redis that may lose data later."""
 
@@ -127,6 +127,7 @@ async def show_health(request: Request) -> JsonReply:
             *_format_problems(ctx, data_format),
             *_queue_problems(ctx),
             *await _worker_problems(ctx),
+            *await _graph_problems(ctx),
             *await _campaign_problems(ctx),
         ]
     fatal = any(problem.fatal for problem in problems)
@@ -210,6 +211,25 @@ async def _worker_problems(ctx: AppContext) -> Sequence[HealthProblem]:
     message = "no worker executes runs, and CALLSHEET_CARRY_RUNS is False"
     remedy = "Start one on the same Redis: callsheet worker."
     return (HealthProblem("workers", fatal=False, message=message, remedy=remedy),)
+
+
+async def _graph_problems(ctx: AppContext) -> Sequence[HealthProblem]:
+    """Return the problem of runs that wait for graphs which this process does not serve."""
+    try:
+        async with asyncio.timeout(ctx.settings.storage_patience_s):
+            unserved = await ctx.worker.turns.unserved(ctx.graphs)
+    except (CallsheetError, TimeoutError):
+        return ()
+    return [
+        HealthProblem(
+            "graphs",
+            fatal=False,
+            message=f"{count} {'run has' if count == 1 else 'runs have'} waited for over a minute "
+            f"for graph {graph!r}, which is not served here",
+            remedy="Start a process that serves it, or cancel them: callsheet runs cancel.",
+        )
+        for graph, count in unserved.items()
+    ]
 
 
 async def _campaign_problems(ctx: AppContext) -> Sequence[HealthProblem]:

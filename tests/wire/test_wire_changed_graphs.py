@@ -11,6 +11,7 @@ from langgraph.types import interrupt
 from typing_extensions import TypedDict
 
 from callsheet.storage import Storage
+from callsheet.storage.redis import keys
 from callsheet.storage.threads import threads
 from tests.doubles.served import generate_ad, served_app
 from tests.doubles.wire_server import running_server
@@ -110,3 +111,23 @@ async def test_a_busy_thread_and_that_of_an_artefact_keep_their_graphs(
         await generate_ad(client)
         reply = await client.patch("/threads/ad-1", json={"metadata": {"graph_id": "page_builder"}})
         assert (reply.status_code, "runs 'ad_creation'" in reply.text) == (409, True)
+
+
+async def test_runs_of_a_graph_that_is_not_served_any_more_are_named(
+    valkey_url: str, storage: Storage, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with serving(valkey_url, post=post("ask")) as client:
+        assert (await client.get("/health")).json()["status"] == "ok"
+    settings = {"carry_runs": False}
+    with running_server(valkey_url, {"post": post("ask")}, **settings) as address:
+        async with httpx.AsyncClient(base_url=address) as client:
+            body = {"assistant_id": "post", "input": {"text": "news"}, "if_not_exists": "create"}
+            assert (await client.post("/threads/t/runs", json=body)).is_success
+    [member] = await storage.redis.zrange(keys.waiting_runs().all, 0, -1)
+    await storage.redis.zincrby(keys.waiting_runs().all, -61_000, member)
+    async with serving(valkey_url, article=post("ask")) as client:
+        for _ in range(2):
+            health = (await client.get("/health")).json()
+            assert (health["status"], health["degraded"]) == ("degraded", ["graphs"])
+            assert "1 run has waited for over a minute for graph 'post'" in health["error"]
+    assert len([line for line in caplog.messages if "wait for graph 'post'" in line]) == 1

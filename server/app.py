@@ -181,7 +181,7 @@ async def assemble(
     for sentence in options_of_project.ignored:
         _log.warning("langgraph.json: %s", sentence)
     workflows = await load_workflows(source, stack)
-    memory = create_storage(storage, source, EPOCH_KEY)
+    memory = create_storage(storage, source, EPOCH_KEY, settings.kept_checkpoints)
     warn_of_unknown_tools(settings, workflows.tools)
     options = replace(
         _limits_of_runs(settings),
@@ -213,13 +213,17 @@ def _limits_of_runs(settings: Settings) -> WorkerOptions:
     )
 
 
-def create_storage(storage: Storage, source: GraphsFile | Graphs | None, fence: str) -> GraphStorage:
+def create_storage(
+    storage: Storage, source: GraphsFile | Graphs | None, fence: str, kept_checkpoints: int = 0
+) -> GraphStorage:
     """Return checkpointer and store; `fence` is the key of the attempt's epoch in `configurable`."""
     lifetime = options_of(source).store_ttl
     ttl = cast("TTLConfig", lifetime.model_dump(exclude_unset=True)) if lifetime else None
     index = load_item_index(source) if isinstance(source, GraphsFile) else None
     graph_store = RedisStore(storage, running_owner(OWNER_KEY, LOCAL), ttl or None, index)
-    return GraphStorage(RedisSaver(storage.redis, fence=fence), graph_store)
+    return GraphStorage(
+        RedisSaver(storage.redis, fence=fence, kept_checkpoints=kept_checkpoints), graph_store
+    )
 
 
 def reply_builders(storage: Storage, workflows: Workflows) -> dict[str, BuildReply]:

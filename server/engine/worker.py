@@ -492,6 +492,7 @@ class Worker:
             await self.finalizer.finalize(record.thread, record.id)
         else:
             await self.runs.unschedule_check(record.thread, record.id)
+        await self.finalizer.prune(record.thread)
 
     async def _submit_abandoned(self) -> None:
         """Submit runs that no process executes: the one that created or executed them died."""

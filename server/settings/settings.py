@@ -174,6 +174,9 @@ class Settings(BaseSettings):
     kept_runs: int = Field(1_000, ge=0, le=1_000_000)
     """Newest runs of each thread that are kept; older ones are deleted ten minutes after their end, or a day
     if they have an idempotency key. 0 keeps all."""
+    kept_checkpoints: int = Field(0, ge=0, le=1_000_000)
+    """About the number of newest checkpoints of each thread that are kept; older ones are removed when a run
+    has ended. 0 keeps all."""
     max_history_bytes: int = Field(32_000_000, ge=1_000)
     """Most bytes of states in one reply of a thread's history; a larger state comes alone."""
     max_import_bytes: int = Field(100_000_000, ge=1_000)

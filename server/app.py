@@ -269,7 +269,7 @@ async def _call_no_webhook(run: Run) -> None:
 def start_maintenance(ctx: AppContext) -> tuple[Callable[[], Awaitable[object]], ...]:
     """Start retention, crons and the check for lost data, and return the functions that stop them."""
     check = background.start_periodic(ctx.marker.check, _MARKER_INTERVAL_S, "lost data is not noticed")
-    served = partial(ctx.worker.turns.unserved, ctx.graphs)
+    served = partial(ctx.worker.turns.unserved_runs, ctx.graphs)
     serving = background.start_periodic(served, _MARKER_INTERVAL_S, "runs of other graphs are not noticed")
     return retention.start_sweeping(ctx), crons.start_firing(ctx), check, serving
 

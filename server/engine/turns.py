@@ -87,7 +87,7 @@ class RunTurns:
                 await self.waiting.add(thread, run, record.owner, record.graph, is_bounded=False)
             raise
 
-    async def unserved(self, graphs: Collection[str]) -> Mapping[str, int]:
+    async def unserved_runs(self, graphs: Collection[str]) -> Mapping[str, int]:
         """Return the numbers of runs that wait for other graphs for a minute; log each such graph once."""
         waiting = await self.waiting.count_by_graph(_UNSERVED_AFTER_S)
         unserved = {graph: count for graph, count in sorted(waiting.items()) if graph not in graphs}

@@ -217,7 +217,7 @@ async def _graph_problems(ctx: AppContext) -> Sequence[HealthProblem]:
     """Return the problem of runs that wait for graphs which this process does not serve."""
     try:
         async with asyncio.timeout(ctx.settings.storage_patience_s):
-            unserved = await ctx.worker.turns.unserved(ctx.graphs)
+            unserved = await ctx.worker.turns.unserved_runs(ctx.graphs)
     except (CallsheetError, TimeoutError):
         return ()
     return [

@@ -32,7 +32,7 @@ async def history(client: httpx.AsyncClient) -> list[dict[str, Any]]:
     return states
 
 
-def stored(inspector: Redis) -> int:
+def checkpoint_count(inspector: Redis) -> int:
     """The number of checkpoints, with one entry that counts them."""
     return int(inspector.zcard(keys.checkpoints("shop").ids))
 
@@ -46,7 +46,7 @@ async def test_the_oldest_checkpoints_are_removed_after_a_run_and_the_conversati
             await talk(client, number)
 
         async def are_few() -> bool:
-            return stored(inspector) <= MOST
+            return checkpoint_count(inspector) <= MOST
 
         await eventually(are_few, "the oldest are removed")
         states = await history(client)
@@ -63,14 +63,14 @@ async def test_while_a_run_has_the_thread_nothing_is_removed(valkey_url: str, in
     async with served_app(valkey_url) as client:
         for number in range(4):
             await talk(client, number)
-        before = stored(inspector)
+        before = checkpoint_count(inspector)
     assert before > MOST
     async with served_app(valkey_url, kept_checkpoints=KEPT, carry_runs=False) as client:
         run = {"assistant_id": "page_builder", "input": {"messages": []}}
         await ok(client.post("/threads/shop/runs", json=run))
     async with RedisSaver.from_url(valkey_url, kept_checkpoints=KEPT) as saver:
         await saver.akeep_newest("shop")
-        assert stored(inspector) == before
+        assert checkpoint_count(inspector) == before
         inspector.hdel(keys.thread_meta("shop"), "active")
         await saver.akeep_newest("shop")
-        assert stored(inspector) == KEPT + 1
+        assert checkpoint_count(inspector) == KEPT + 1

@@ -213,7 +213,7 @@ def _acquire(paths: ServerPaths) -> io.FileIO:
     return fifo
 
 
-def _require_whole_data(home: Path) -> None:
+def _require_log(home: Path) -> None:
     """Raise `Broken` for a folder that had data and has no log of it: Valkey would start without any."""
     names = [name for name in (_HAS_DATA, _SNAPSHOT) if (home / name).exists()]
     if not names or any(home.glob(_MANIFEST)):
@@ -241,7 +241,7 @@ def _join_or_launch(paths: ServerPaths, deadline_s: float) -> tuple[io.FileIO, b
     while time.monotonic() < deadline_s:
         joined = watchdog.join(paths.home)
         if not joined:
-            _require_whole_data(paths.home)
+            _require_log(paths.home)
         launched = None if joined else watchdog.launch(paths.home, paths.binary)
         fifo = joined or launched
         if fifo is None:

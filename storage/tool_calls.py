@@ -14,10 +14,18 @@ from callsheet.storage.redis import keys
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.redis.scripts import Argument, Script, ScriptCall, execute_all
 
-MAX_RECORDS: Final = 10_000
-"""Number of newest records kept per owner."""
+
+@dataclass(frozen=True)
+class CallRetention:
+    """The records that are kept of an owner's calls."""
+
+    newest: int = 10_000
+    lifetime_s: float = keys.TOOL_CALL_TTL_S
+    """Seconds after the first start of a call, at most the default."""
+
+
+KEEP_CALLS: Final = CallRetention()
 _PAGE_SIZE: Final = 100
-_LIFETIME_MS: Final = int(keys.TOOL_CALL_TTL_S * 1000)
 
 # Only the first start adds a call to the lists, so that a repeated call keeps its position. A list is trimmed
 # and its expiry renewed at most once a minute; readers skip entries that have expired meanwhile.
@@ -76,13 +84,16 @@ def write_call(
     fields: Mapping[str, str],
     *,
     ended: bool,
-    max_records: int = MAX_RECORDS,
+    retention: CallRetention = KEEP_CALLS,
 ) -> ScriptCall:
     """Return the script that writes fields of a call's record and, after its end, the end time.
 
-    It also deletes the owner's oldest records beyond the maximum.
+    It also deletes the owner's oldest records beyond the retention.
     """
-    args: list[Argument] = [call, _LIFETIME_MS, max_records, int(ended), *chain(*fields.items())]
+    args: list[Argument] = [
+        *(call, int(retention.lifetime_s * 1000), retention.newest, int(ended)),
+        *chain(*fields.items()),
+    ]
     return ScriptCall(_WRITE, keys.tool_call_records(owner, thread, call), args)
 
 

@@ -177,6 +177,10 @@ class Settings(BaseSettings):
     kept_checkpoints: int = Field(0, ge=0, le=1_000_000)
     """About the number of newest checkpoints of each thread that are kept; older ones are removed when a run
     has ended. 0 keeps all."""
+    kept_tool_calls: int = Field(10_000, ge=10, le=1_000_000)
+    """Newest records of tool calls of each owner that are kept."""
+    tool_call_days: float = Field(30.0, gt=0, le=30)
+    """Days for which the record of a tool call is kept at most."""
     max_history_bytes: int = Field(32_000_000, ge=1_000)
     """Most bytes of states in one reply of a thread's history; a larger state comes alone."""
     max_import_bytes: int = Field(100_000_000, ge=1_000)

@@ -70,7 +70,7 @@ from callsheet.server.telemetry.telemetry import Telemetry, collect_metrics
 from callsheet.state.owners import LOCAL
 from callsheet.storage.campaigns import library as campaign_library
 from callsheet.storage.checkpoints import RedisSaver
-from callsheet.storage.owner_lists import fill_owner_lists
+from callsheet.storage.migrations import migrate
 from callsheet.storage.redis import health
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.redis.health import DataMarker
@@ -84,8 +84,6 @@ _EXTRA_THREADS: Final = 8
 """Threads for imports, files and name resolution, beside those of nodes."""
 _MARKER_INTERVAL_S: Final = 30.0
 """Seconds between two checks that storage still has its data."""
-_FILL_INTERVAL_S: Final = 60.0
-"""Seconds until lists that could not be filled are tried again."""
 _TRIM_INTERVAL_S: Final = 60.0
 _SHARED: Final[tuple[APIRouter, ...]] = (
     health_routes.router,
@@ -173,8 +171,10 @@ async def assemble(
 ) -> Runtime:
     """Return the parts, which are closed with `stack`; `observer` measures runs.
 
-    Raises `Invalid` for a wrong setting of a vendor, of tools or of campaigns.
+    Raises `Invalid` for a wrong setting of a vendor, of tools or of campaigns, and for data of a newer
+    version.
     """
+    await migrate(storage)
     providers.check_settings(os.environ)
     campaign_library.check_settings()
     # A blocking node takes a thread; asyncio's default is six on two processors.
@@ -185,7 +185,7 @@ async def assemble(
     for sentence in options_of_project.ignored:
         _log.warning("langgraph.json: %s", sentence)
     workflows = await load_workflows(source, stack)
-    memory = create_storage(storage, source, EPOCH_KEY)
+    memory = create_storage(storage, source, EPOCH_KEY, settings.kept_checkpoints)
     warn_of_unknown_tools(settings, workflows.tools)
     options = replace(
         _limits_of_runs(settings),
@@ -213,16 +213,21 @@ def _limits_of_runs(settings: Settings) -> WorkerOptions:
         max_wait_s=settings.max_wait_s,
         executor_patience_s=settings.executor_patience_s,
         event_limits=EventLimits(settings.max_event_bytes, settings.max_event_age_s),
+        kept_runs=settings.kept_runs,
     )
 
 
-def create_storage(storage: Storage, source: GraphsFile | Graphs | None, fence: str) -> GraphStorage:
+def create_storage(
+    storage: Storage, source: GraphsFile | Graphs | None, fence: str, kept_checkpoints: int = 0
+) -> GraphStorage:
     """Return checkpointer and store; `fence` is the key of the attempt's epoch in `configurable`."""
     lifetime = options_of(source).store_ttl
     ttl = cast("TTLConfig", lifetime.model_dump(exclude_unset=True)) if lifetime else None
     index = load_item_index(source) if isinstance(source, GraphsFile) else None
     graph_store = RedisStore(storage, running_owner(OWNER_KEY, LOCAL), ttl or None, index)
-    return GraphStorage(RedisSaver(storage.redis, fence=fence), graph_store)
+    return GraphStorage(
+        RedisSaver(storage.redis, fence=fence, kept_checkpoints=kept_checkpoints), graph_store
+    )
 
 
 def reply_builders(storage: Storage, workflows: Workflows) -> dict[str, BuildReply]:
@@ -268,11 +273,11 @@ async def _call_no_webhook(run: Run) -> None:
 def start_maintenance(ctx: AppContext) -> tuple[Callable[[], Awaitable[object]], ...]:
     """Start retention, crons and the check for lost data, and return the functions that stop them."""
     check = background.start_periodic(ctx.marker.check, _MARKER_INTERVAL_S, "lost data is not noticed")
-    fill = partial(fill_owner_lists, ctx.storage)
     trim = partial(audit.trim, ctx.storage, ctx.settings.audit_entries)
     trimming = background.start_periodic(trim, _TRIM_INTERVAL_S, "the audit grows")
-    filling = background.start_periodic(fill, _FILL_INTERVAL_S, "old questions are not listed yet")
-    return retention.start_sweeping(ctx), crons.start_firing(ctx), check, filling, trimming
+    served = partial(ctx.worker.turns.unserved_runs, ctx.graphs)
+    serving = background.start_periodic(served, _MARKER_INTERVAL_S, "runs of other graphs are not noticed")
+    return retention.start_sweeping(ctx), crons.start_firing(ctx), check, serving, trimming
 
 
 _LOOPBACK_PAGES: Final = (
@@ -288,6 +293,7 @@ _EXPOSED: Final = (
     "X-Pagination-Next",
     "X-Total-Count",
     "X-Left-Out",
+    "X-Kept-Artefacts",
     "X-Session-Id",
 )
 """Response headers that browsers expose to pages."""

@@ -75,11 +75,13 @@ async def _open(loop: asyncio.AbstractEventLoop) -> "Storage":
 
 async def _open_until_shutdown(loop: asyncio.AbstractEventLoop) -> "AsyncGenerator[Storage]":
     """Yield a storage and close it at the loop's shutdown, which closes every asynchronous generator."""
+    from callsheet.storage.migrations import require_known  # noqa: PLC0415 -- see above
     from callsheet.storage.redis.connection import open_storage  # noqa: PLC0415 -- see above
 
     newest = next(reversed(_shared.used.values()), None)
     storage = await open_storage(newest.url if newest else None)
     try:
+        await require_known(storage)
         yield storage
     finally:
         _shared.opened.pop(loop, None)

@@ -12,12 +12,20 @@ from typing import Any, Final
 
 from callsheet.storage.redis import keys
 from callsheet.storage.redis.connection import Storage
-from callsheet.storage.redis.scripts import Argument, Script, ScriptCall
+from callsheet.storage.redis.scripts import Argument, Script, ScriptCall, execute_all
 
-MAX_RECORDS: Final = 10_000
-"""Number of newest records kept per owner."""
+
+@dataclass(frozen=True)
+class CallRetention:
+    """The records that are kept of an owner's calls."""
+
+    newest: int = 10_000
+    lifetime_s: float = keys.TOOL_CALL_TTL_S
+    """Seconds after the first start of a call, at most the default."""
+
+
+KEEP_CALLS: Final = CallRetention()
 _PAGE_SIZE: Final = 100
-_LIFETIME_MS: Final = int(keys.TOOL_CALL_TTL_S * 1000)
 
 # Only the first start adds a call to the lists, so that a repeated call keeps its position. A list is trimmed
 # and its expiry renewed at most once a minute; readers skip entries that have expired meanwhile.
@@ -51,6 +59,13 @@ return 1
 """)
 
 
+_FORGET: Final = Script("""
+if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
+redis.call('HDEL', KEYS[1], 'output', 'error')
+return redis.call('HSET', KEYS[1], 'input', '{}')
+""")
+
+
 @dataclass(frozen=True)
 class CallFilter:
     """Filter for listed calls; None matches any."""
@@ -69,14 +84,26 @@ def write_call(
     fields: Mapping[str, str],
     *,
     ended: bool,
-    max_records: int = MAX_RECORDS,
+    retention: CallRetention = KEEP_CALLS,
 ) -> ScriptCall:
     """Return the script that writes fields of a call's record and, after its end, the end time.
 
-    It also deletes the owner's oldest records beyond the maximum.
+    It also deletes the owner's oldest records beyond the retention.
     """
-    args: list[Argument] = [call, _LIFETIME_MS, max_records, int(ended), *chain(*fields.items())]
+    args: list[Argument] = [
+        *(call, int(retention.lifetime_s * 1000), retention.newest, int(ended)),
+        *chain(*fields.items()),
+    ]
     return ScriptCall(_WRITE, keys.tool_call_records(owner, thread, call), args)
+
+
+async def forget_thread(storage: Storage, owner: str, thread: str) -> None:
+    """Remove arguments, results and errors from the records of a thread's calls. Twice is safe."""
+    index = keys.tool_call_records(owner, thread, "").thread
+    while members := await storage.redis.zrange(index, 0, _PAGE_SIZE - 1):
+        records = [keys.tool_call_records(owner, thread, member.decode()).record for member in members]
+        await execute_all(storage.redis, [ScriptCall(_FORGET, [record]) for record in records])
+        await storage.redis.zrem(index, *members)
 
 
 async def find(storage: Storage, owner: str, call: str) -> dict[str, Any] | None:

@@ -3,6 +3,7 @@
 from callsheet.server.artefacts.schemas import ArtefactDeleted
 from callsheet.server.http.context import AppContext
 from callsheet.state.errors import Missing
+from callsheet.storage import tool_calls
 from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import Thread
@@ -54,4 +55,5 @@ async def _delete_conversation(ctx: AppContext, artefact: Artefact, record: Thre
         await threads.unlink_artefact(ctx.storage, record.id, f"{artefact.kind}:{artefact.id}")
         return
     await ctx.saver.adelete_thread(record.id)
+    await tool_calls.forget_thread(ctx.storage, record.owner, record.id)
     await threads.erase(ctx.storage, record)

@@ -411,7 +411,7 @@ def _add_threads(group: CommandGroup) -> None:
     imported.add_argument(
         "--trust", action="store_true", help="Read types of any library; only for files of your own."
     )
-    delete = group.command("delete", wire.delete_thread, "Delete a thread; its artefacts stay.")
+    delete = group.command("delete", wire.delete_thread, "Delete a thread; its ads, pages and videos stay.")
     _add_id(delete)
     delete.add_argument("--yes", action="store_true", help="Do not ask.")
 

@@ -107,7 +107,7 @@ def import_thread(client: ServerClient, args: Args) -> None:
 
 
 def delete_thread(client: ServerClient, args: Args) -> None:
-    """Delete a thread with all its states; its artefacts stay."""
+    """Delete a thread with all its states; its ads, pages and videos stay, a lesson goes with it."""
     _thread(client, args.id)
     if not args.yes and not answers.confirm(f"Delete thread {args.id!r} for good?"):
         raise Conflict("nothing was deleted", remedy="answer yes, or use --yes")

@@ -10,6 +10,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from callsheet.server.engine.background import BackgroundTasks
 from callsheet.state.errors import Missing
+from callsheet.storage.checkpoints import RedisSaver
 from callsheet.storage.redis import health
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.runs.overview import FAILED_STATUSES, record_failure
@@ -83,6 +84,11 @@ class RunFinalizer:
             await self._runs.unschedule_check(thread, run)
         else:
             await self._runs.schedule_check(thread, run, FINISHED_RUN_TTL_S)
+
+    async def prune(self, thread: str) -> None:
+        """Remove the thread's oldest checkpoints, if there is a limit."""
+        if isinstance(self._saver, RedisSaver):
+            await self._saver.akeep_newest(thread)
 
     async def _is_expired(self, record: Run) -> bool:
         # Both times are Redis': this process's clock may be ahead of it by more than a minute.

@@ -17,6 +17,8 @@ from pydantic import ValidationError
 from callsheet.state.errors import Missing, Unavailable, UnbuildableState
 
 _MAX_REASON: Final = 300
+_NEXT: Final = "branch:to:"
+"""Beginning of the channel that starts a node; it has a value while the node is next."""
 
 PastState = tuple[StateSnapshot, str]
 """A state of a history, and the reason why it cannot be built, else empty. Without values, tasks and next
@@ -33,6 +35,19 @@ async def build_state(
     """
     with _graph_errors(config):
         return await graph.aget_state(config, subgraphs=subgraphs)
+
+
+async def missing_nodes(graph: Pregel[Any, Any], config: RunnableConfig) -> list[str]:
+    """Return the nodes at which a checkpoint, by default the newest, waits and which the graph lacks.
+
+    Raises as storage does.
+    """
+    saver = graph.checkpointer
+    assert isinstance(saver, BaseCheckpointSaver)  # noqa: S101 -- the server attaches one to every graph
+    stored = await saver.aget_tuple(config)
+    channels = stored.checkpoint["channel_values"] if stored else ()
+    waiting = [name.removeprefix(_NEXT) for name in channels if name.startswith(_NEXT)]
+    return sorted(name for name in waiting if name not in graph.nodes)
 
 
 async def build_history(

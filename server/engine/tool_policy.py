@@ -3,13 +3,16 @@
 import json
 import logging
 from collections.abc import Collection
+from typing import Final
 
 from callsheet.server.settings.settings import Settings
+from callsheet.storage.tool_calls import CallRetention
 from callsheet.tools.guard.tool_environment import Counters, NoCounters, ToolEnvironment
 from callsheet.tools.pages.fetch import create_fetch_tool
 from callsheet.tools.policy import ALL_TOOLS, ToolPolicy, parse_policy
 from callsheet.tools.web_client import WebClient
 
+_DAY_S: Final = 86_400
 _log = logging.getLogger(__name__)
 
 
@@ -22,7 +25,8 @@ def create_tool_environment(settings: Settings, counters: Counters | None = None
     if hosts := frozenset(name.casefold() for name in settings.fetch_hosts):
         fetching = create_fetch_tool(WebClient(hosts=hosts))
         replacements[fetching.name] = fetching
-    return ToolEnvironment(read_tool_policy(settings), counters or NoCounters(), replacements)
+    kept_calls = CallRetention(settings.kept_tool_calls, settings.tool_call_days * _DAY_S)
+    return ToolEnvironment(read_tool_policy(settings), counters or NoCounters(), replacements, kept_calls)
 
 
 def read_tool_policy(settings: Settings) -> ToolPolicy:

@@ -1,7 +1,8 @@
 """Turns of waiting runs: deliveries of the task queue are shared out by owner."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection
+import logging
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Final
 
 from callsheet.server.engine.execution import Drained, Redeliver
@@ -13,6 +14,9 @@ from callsheet.storage.runs.waiting import WaitingRuns
 
 _SWEEP_AFTER_S: Final = 10.0
 """Seconds after which a waiting run is looked at, in case it waits no more."""
+_UNSERVED_AFTER_S: Final = 60.0
+"""Seconds after which a run may wait because no process serves its graph."""
+_log = logging.getLogger(__name__)
 
 ExecuteRun = Callable[[str, str], Awaitable[bool]]
 """Makes an attempt at (thread id, run id); returns False if there is nothing to execute."""
@@ -25,6 +29,8 @@ class RunTurns:
         self.waiting: Final = waiting
         self._runs = runs
         self._observer = observer
+        self._unserved: set[str] = set()
+        """Graphs that were logged."""
 
     async def create(self, request: RunRequest) -> Created:
         """Record a run that will wait for a process, or for its time.
@@ -80,6 +86,17 @@ class RunTurns:
                 record = await self._runs.get(thread, run)
                 await self.waiting.add(thread, run, record.owner, record.graph, is_bounded=False)
             raise
+
+    async def unserved_runs(self, graphs: Collection[str]) -> Mapping[str, int]:
+        """Return the numbers of runs that wait for other graphs for a minute; log each such graph once."""
+        waiting = await self.waiting.count_by_graph(_UNSERVED_AFTER_S)
+        unserved = {graph: count for graph, count in sorted(waiting.items()) if graph not in graphs}
+        for graph in unserved.keys() - self._unserved:
+            _log.warning(
+                "runs wait for graph %r, which this process does not serve: %d", graph, unserved[graph]
+            )
+        self._unserved = set(unserved)
+        return unserved
 
     async def overdue(self, max_wait_s: float) -> list[tuple[str, str]]:
         """Return the runs (thread, run) that have waited for longer; 0 for no limit.

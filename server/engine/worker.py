@@ -58,7 +58,7 @@ from callsheet.storage.runs.records import (
     RunOutcome,
     RunRequest,
 )
-from callsheet.storage.runs.runs import Runs
+from callsheet.storage.runs.runs import KEPT_RUNS, Runs
 from callsheet.storage.runs.waiting import WaitingLimits, WaitingRuns
 from callsheet.storage.threads.threads import Thread
 from callsheet.tools.guard.tool_environment import ToolEnvironment, use_tool_environment
@@ -107,6 +107,8 @@ class WorkerOptions:
     """Seconds of silence until the reader of a stream gets a heartbeat."""
     event_limits: EventLimits = field(default_factory=EventLimits)
     """Limits on the events kept for a thread."""
+    kept_runs: int = KEPT_RUNS
+    """Newest runs of a thread that are kept; 0 for all."""
     tool_environment: ToolEnvironment = field(default_factory=ToolEnvironment)
     """Environment that tools and models are called in."""
 
@@ -143,7 +145,7 @@ class Worker:
         """True while this process takes runs."""
         self._stopping = False
         self._observer = observer or Telemetry()
-        self.runs = Runs(storage, options.lease_s, options.event_limits)
+        self.runs = Runs(storage, options.lease_s, options.event_limits, options.kept_runs)
         self.turns: Final = RunTurns(WaitingRuns(storage, options.waiting), self.runs, self._observer)
         self.finalizer = RunFinalizer(self.storage, self.runs, saver, options.call_webhook)
         self.values = StoredValues(saver)
@@ -491,6 +493,7 @@ class Worker:
             await self.finalizer.finalize(record.thread, record.id)
         else:
             await self.runs.unschedule_check(record.thread, record.id)
+        await self.finalizer.prune(record.thread)
 
     async def _submit_abandoned(self) -> None:
         """Submit runs that no process executes: the one that created or executed them died."""

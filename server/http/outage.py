@@ -43,7 +43,7 @@ class StorageProbe:
         return await asyncio.shield(self._probe)
 
     async def _probe_storage(self) -> CallsheetError | None:
-        answer = asyncio.create_task(self._check_role())
+        answer = asyncio.create_task(self._check_writes())
         for _ in range(_CHECKS):
             # Each check counts once, however late; an answer that has arrived by then is read first.
             await asyncio.wait((answer,), timeout=self._patience_s / _CHECKS)
@@ -53,16 +53,19 @@ class StorageProbe:
         await asyncio.gather(answer, return_exceptions=True)
         return await outage_reason(self._storage, self._patience_s, "try again; GET /health says more")
 
-    async def _check_role(self) -> CallsheetError | None:
-        """Return the error of a storage that does not answer, or that is a replica."""
+    async def _check_writes(self) -> CallsheetError | None:
+        """Return the error of a storage that does not answer, is a replica, or cannot write to its disk."""
         try:
-            role = (await read_info(self._storage, "replication"))["role"]
+            info = await read_info(self._storage)
         except StorageDown as error:
             return error
-        if role == "master":
-            return None
-        rule = f"{self._storage.origin} is a replica and takes no writes"
-        return StorageDown(rule, remedy="point REDIS_URL to the primary")
+        if info["role"] != "master":
+            rule = f"{self._storage.origin} is a replica and takes no writes"
+            return StorageDown(rule, remedy="point REDIS_URL to the primary")
+        if info.get("aof_last_write_status", "ok") != "ok":
+            rule = f"{self._storage.origin} cannot write to its disk"
+            return StorageDown(rule, remedy="free some space; its log has the reason")
+        return None
 
 
 class StorageOutageMiddleware:

@@ -10,8 +10,9 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from callsheet.server.engine import background
 from callsheet.server.http.context import AppContext
-from callsheet.server.langgraph.run_streams import ENDED
 from callsheet.state.errors import Busy, Missing
+from callsheet.storage import tool_calls
+from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.storage.redis import health
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.runs import events
@@ -22,6 +23,8 @@ from callsheet.storage.threads.threads import Thread
 SWEEP_INTERVAL_S: Final = 30.0
 """Seconds between two sweeps; times to live are in minutes."""
 _BATCH: Final = 100
+_BOUND_KINDS: Final = frozenset({"lesson"})
+"""Kinds of artefacts that are deleted with their thread, without which nobody can go on with them."""
 _MIN_DELAY_MS: Final = 60_000
 """Least time between two attempts to expire the same thread."""
 
@@ -65,7 +68,25 @@ async def expire_thread(ctx: ThreadStorage, record: Thread, now_ms: int) -> bool
 async def _delete(ctx: ThreadStorage, record: Thread) -> None:
     # Delete the record last: while it exists, an interrupted deletion can be repeated.
     await ctx.saver.adelete_thread(record.id)
+    await tool_calls.forget_thread(ctx.storage, record.owner, record.id)
+    for kind, name in await _artefacts_of(ctx, record):
+        if kind in _BOUND_KINDS:
+            artefact = Artefact(ctx.storage, kind, name, record.owner)
+            await artefact.begin_deletion(record.owner, record.id)
+            await artefact.erase(record.owner)
+            await artefact.erase_record(record.owner)
     await threads.delete(ctx.storage, record)
+
+
+async def _artefacts_of(ctx: ThreadStorage, record: Thread) -> list[tuple[str, str]]:
+    names = [name.partition(":") for name in await threads.artefacts_of(ctx.storage, record.id)]
+    return [(kind, name) for kind, _, name in names]
+
+
+async def lasting_artefacts(ctx: ThreadStorage, record: Thread) -> list[str]:
+    """Return `kind:id` of the thread's artefacts that a deletion of the thread leaves."""
+    every = await _artefacts_of(ctx, record)
+    return [f"{kind}:{name}" for kind, name in every if kind not in _BOUND_KINDS]
 
 
 async def _prune(ctx: ThreadStorage, record: Thread) -> None:
@@ -135,7 +156,7 @@ async def end_runs_of_thread(ctx: AppContext, thread: str) -> None:
 
     Raises `Busy` if a run does not end in time.
     """
-    unfinished = [run for run in await ctx.worker.runs.list_runs(thread) if run.status not in ENDED]
+    unfinished = await ctx.worker.runs.list_unfinished(thread)
     try:
         async with asyncio.timeout(_PATIENCE_S):
             for run in unfinished:
@@ -147,3 +168,5 @@ async def end_runs_of_thread(ctx: AppContext, thread: str) -> None:
 async def _end_if_exists(ctx: AppContext, run: Run) -> None:
     with suppress(Missing):
         await end_run(ctx, run)
+    # Its record, which names its owner, is deleted before its last check.
+    await ctx.worker.runs.unlist(run, run.updated_ms)

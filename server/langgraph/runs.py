@@ -172,8 +172,7 @@ async def list_runs(
     if status is None:
         runs = await ctx.worker.runs.list_runs(thread_id, offset, limit)
     else:
-        matching = [run for run in await ctx.worker.runs.list_runs(thread_id) if run.status == status]
-        runs = matching[offset : offset + limit]
+        runs = await ctx.worker.runs.list_with_status(thread_id, status, offset, limit)
     views = [run_view(run) for run in runs]
     if names := run_streams.expand_query(select):
         _require_run_fields(names)
@@ -387,8 +386,9 @@ async def _run(request: Request, run_id: str, thread_id: str | None = None) -> R
 async def _runs_to_cancel(ctx: AppContext, owner: str, body: RunsCancel) -> list[Run]:
     if body.thread_id and body.run_ids:
         await threads.get(ctx.storage, body.thread_id, owner)
-        runs = await ctx.worker.runs.list_runs(body.thread_id)
-        chosen = [run for run in runs if run.id in body.run_ids]
+        chosen = await ctx.worker.runs.get_many(body.thread_id, list(dict.fromkeys(body.run_ids)))
+        # The newest first, so that none of them starts meanwhile.
+        chosen.sort(key=lambda run: run.created_ms, reverse=True)
     else:
         runs = await ctx.worker.runs.open_runs(owner, body.thread_id)
         chosen = [run for run in runs if body.status in {"all", run.status}]

@@ -17,7 +17,7 @@ from langgraph.types import Interrupt
 
 from callsheet.server.engine.encoding import sha256_of
 from callsheet.server.engine.execution import pending_interrupts
-from callsheet.server.engine.graph_states import build_state
+from callsheet.server.engine.graph_states import build_state, missing_nodes
 from callsheet.server.engine.project_options import ProjectOptions
 from callsheet.server.engine.worker import Worker
 from callsheet.server.http.context import AppContext
@@ -59,6 +59,7 @@ async def bind_resume(
             break
         await asyncio.sleep(_RETRY_S)
     if not pending:
+        await _require_nodes(worker.graphs[graph], thread, graph, checkpoint)
         raise Conflict(f"thread {thread!r} has no pending interrupt", remedy="read the thread's state")
     values = _by_interrupt(resume, pending)
     if unknown := sorted(set(values) - set(pending)):
@@ -66,6 +67,17 @@ async def bind_resume(
             f"interrupt {unknown[0]!r} is not pending", remedy=f"answer one of {_sorted_names(pending)}"
         )
     return ResumeValues(values, {name: sha256_of(pending[name].value) for name in values})
+
+
+async def _require_nodes(
+    graph: Pregel[Any, Any], thread: str, name: str, checkpoint: Mapping[str, Any]
+) -> None:
+    """Raise `Conflict` if the thread waits at a node that its graph lacks: LangGraph would drop the node."""
+    if missing := await missing_nodes(graph, {"configurable": {**checkpoint, "thread_id": thread}}):
+        raise Conflict(
+            f"thread {thread!r} waits at {missing[0]!r}, which graph {name!r} no longer has",
+            remedy="serve a version of the graph with a node of this name; new input starts over",
+        )
 
 
 def _by_interrupt(resume: Any, pending: Mapping[str, Interrupt]) -> Mapping[str, Any]:
@@ -175,6 +187,8 @@ async def _validate_on_thread(
             ctx.worker, thread, assistant.graph_id, checkpoint_of(body), body.command.resume
         )
     graph = ctx.graphs[assistant.graph_id]
+    if record and body.input is None and body.command is None:
+        await _require_nodes(graph, thread, assistant.graph_id, checkpoint_of(body))
     await _check_input(graph, body, record)
     request = run_request(body, assistant, RunContext(thread, run, owner, context_names(graph), resume))
     if record is None:

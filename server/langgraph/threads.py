@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Annotated, Any, Final, Literal
+from urllib.parse import quote
 
 from fastapi import APIRouter, Header, Query, Request
 from pydantic import Field
@@ -29,9 +30,9 @@ from callsheet.server.langgraph.schemas import (
     read_responses,
     write_responses,
 )
-from callsheet.server.langgraph.starting import default_ttl
+from callsheet.server.langgraph.starting import default_ttl, require_one_workflow
 from callsheet.server.langgraph.states import Superstep, find_state
-from callsheet.state.errors import CallsheetError, Missing
+from callsheet.state.errors import CallsheetError, Missing, Refused
 from callsheet.storage.checkpoints import maintenance
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import NewThread, Thread
@@ -290,23 +291,50 @@ async def get_thread_size(thread_id: str, request: Request) -> Response:
 async def update_thread(
     thread_id: str, body: ThreadPatch, request: Request, prefer: Annotated[str, Header()] = ""
 ) -> Response:
-    """Update a thread's metadata and time to live. With `Prefer: return=minimal`, the reply is empty."""
+    """Update a thread's metadata and time to live. With `Prefer: return=minimal`, the reply is empty.
+
+    Another `graph_id` moves the thread to that graph: 400 if it is not served, 409 while a run holds the
+    thread, and for the thread of an artefact.
+    """
     ctx = app_context(request)
     record = await threads.get(ctx.storage, thread_id, current_owner(request))
-    await threads.update_metadata(ctx.storage, record, body.metadata or {}, _ttl(body.ttl))
+    metadata, ttl = body.metadata or {}, _ttl(body.ttl)
+    if graph := _new_graph(ctx, record, metadata):
+        async with threads.hold(ctx.storage, record.id, record.owner):
+            await threads.update_metadata(ctx.storage, record, metadata, ttl, moves_to=graph)
+    else:
+        await threads.update_metadata(ctx.storage, record, metadata, ttl)
     if "return=minimal" in prefer.replace(" ", ""):
         return Response(status_code=204)
     return await _thread_reply(ctx, thread_id, record.owner)
 
 
+def _new_graph(ctx: AppContext, record: Thread, metadata: JsonObject) -> str:
+    """Return the graph to move a thread to, which has another one; "" for none."""
+    graph = metadata.get("graph_id")
+    if not record.graph or graph in {None, record.graph}:
+        return ""
+    if graph not in ctx.graphs:
+        raise Refused(
+            f"graph {graph!r} is not served, so the thread cannot move to it",
+            remedy=f"name one of {', '.join(sorted(ctx.graphs))}",
+        )
+    require_one_workflow(ctx, record.id, record.graph, str(graph))
+    return str(graph)
+
+
 @router.delete("/{thread_id}", status_code=204, responses=write_responses(None))
 @with_policy(LANGGRAPH_WRITE)
 async def delete_thread(thread_id: str, request: Request) -> Response:
-    """Delete a thread with its states, runs and events. Unfinished runs are cancelled first."""
+    """Delete a thread with its states, runs and events, and a lesson with it; runs are cancelled first.
+
+    Its ads, pages and videos stay: the header `X-Kept-Artefacts` names them.
+    """
     ctx = app_context(request)
     record = await threads.get(ctx.storage, thread_id, current_owner(request))
+    kept = [quote(name, safe=":") for name in await retention.lasting_artefacts(ctx, record)]
     await delete_with_runs(ctx, record)
-    return Response(status_code=204)
+    return Response(status_code=204, headers={"X-Kept-Artefacts": ", ".join(kept)} if kept else None)
 
 
 @router.post("/{thread_id}/copy", responses=write_responses(ThreadReply))

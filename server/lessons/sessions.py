@@ -97,7 +97,7 @@ async def messages_view(worker: Worker, thread: Thread, messages: list[AnyMessag
 
 async def _times(worker: Worker, thread: Thread) -> dict[str, tuple[str, str]]:
     """Return the creation and update times of the runs, by the id of their input message."""
-    runs = await worker.runs.list_runs(thread.id, count=_RUNS)
+    runs = await worker.runs.list_runs(thread.id, 0, _RUNS)
     return {
         str(message.get("id")): (str(iso_time_or_none(run.created_ms)), str(iso_time_or_none(run.updated_ms)))
         for run in runs

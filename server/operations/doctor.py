@@ -22,7 +22,7 @@ from callsheet.providers.routing import RoutingRequest, route
 from callsheet.server.engine import tool_policy
 from callsheet.server.engine.graphs_file import read_graphs_file
 from callsheet.server.engine.task_queue import check_queue
-from callsheet.server.engine.workflows import load_workflows
+from callsheet.server.engine.workflows import Workflows, load_workflows
 from callsheet.server.http import connections, origins
 from callsheet.server.http.auth import Authenticator
 from callsheet.server.settings.settings import Settings, unknown_variables
@@ -31,8 +31,10 @@ from callsheet.state.errors import CallsheetError, Conflict, StorageDown
 from callsheet.storage import Storage
 from callsheet.storage.campaigns import library as campaign_library
 from callsheet.storage.embedded import folders
+from callsheet.storage.migrations import FORMAT, newer_format, read_format
 from callsheet.storage.redis import health
 from callsheet.storage.redis.health import ServerHealth
+from callsheet.storage.runs.waiting import WaitingLimits, WaitingRuns
 
 Status = Literal["ok", "warn", "fail"]
 _PATIENCE_S: Final = 5.0
@@ -41,6 +43,7 @@ _LOW_FREE_BYTES: Final = 500 * 2**20
 _MIN_FREE_BYTES: Final = 50 * 2**20
 _SLOW_S: Final = 0.1
 _CLOCKS_APART_S: Final = 5.0
+_WAITING_S: Final = 60.0
 _NAMED: Final = ("langgraph", "langchain-core", "fastapi", "redis")
 """Libraries whose versions are shown."""
 
@@ -60,16 +63,17 @@ async def diagnose(settings: Settings, environment: Mapping[str, str]) -> list[F
 
     An embedded Valkey may start and stop; nothing else changes. No key is shown.
     """
+    graphs, workflows = await _check_graphs(settings)
     findings = [
         _check_python(),
         *_check_packages(),
         *_check_variables(environment),
-        *(await _check_settings(settings)),
+        *_check_settings(settings, graphs, workflows),
         *_check_models(environment),
     ]
     if not settings.redis_url:
         findings.append(_check_folder(settings.data_dir or folders.default_data_dir()))
-    findings += await _check_storage(settings)
+    findings += await _check_storage(settings, workflows)
     return [*findings, await asyncio.to_thread(_check_port, settings)]
 
 
@@ -110,10 +114,9 @@ def _check_variables(environment: Mapping[str, str]) -> Iterator[Finding]:
         yield Finding("Settings", "warn", sentence, "Correct it; .env.example lists all.")
 
 
-async def _check_settings(settings: Settings) -> list[Finding]:
+def _check_settings(settings: Settings, graphs: Finding, workflows: Workflows | None) -> list[Finding]:
     """Check the settings as the server's start does."""
     access = f"requires {', '.join(settings.auth)}" if settings.auth else "no authentication"
-    graphs, tools = await _check_graphs(settings)
     ignored = _ignored_keys(settings) if graphs.status == "ok" else []
     findings = [
         _attempt("Access", lambda: _check_access(settings), f"{access}; listens on {settings.host}"),
@@ -125,7 +128,7 @@ async def _check_settings(settings: Settings) -> list[Finding]:
         if finding.status == "fail":
             findings.append(finding)
     if {settings.tools, settings.tool_grants, settings.prices, settings.budgets} != {"{}"}:
-        findings.append(_check_tools(settings, tools))
+        findings.append(_check_tools(settings, workflows.tools.keys() if workflows else None))
     if any(os.environ.get(name) for name in tracing.EXPORTER_VARIABLES):
         findings.append(
             _attempt("Traces", partial(tracing.load_exporter, os.environ), "sent by OpenTelemetry")
@@ -137,8 +140,8 @@ def _ignored_keys(settings: Settings) -> Sequence[str]:
     return read_graphs_file(settings.config).options.ignored if settings.config else ()
 
 
-async def _check_graphs(settings: Settings) -> tuple[Finding, Collection[str] | None]:
-    """Load the graphs; return also the names of their workflows' tools, None if loading failed."""
+async def _check_graphs(settings: Settings) -> tuple[Finding, Workflows | None]:
+    """Load the graphs; return also their workflows, None if loading failed."""
     try:
         async with AsyncExitStack() as stack:
             source = read_graphs_file(settings.config) if settings.config else None
@@ -146,7 +149,7 @@ async def _check_graphs(settings: Settings) -> tuple[Finding, Collection[str] | 
     except CallsheetError as error:
         return Finding("Graphs", "fail", error.message, error.remedy), None
     origin = f" of {settings.config}" if settings.config else ""
-    return Finding("Graphs", "ok", f"{', '.join(workflows.graphs)}{origin}"), workflows.tools.keys()
+    return Finding("Graphs", "ok", f"{', '.join(workflows.graphs)}{origin}"), workflows
 
 
 def _check_tools(settings: Settings, served: Collection[str] | None) -> Finding:
@@ -203,18 +206,43 @@ def _check_folder(place: Path) -> Finding:
     return Finding("Data folder", "warn" if free < _LOW_FREE_BYTES else "ok", message)
 
 
-async def _check_storage(settings: Settings) -> list[Finding]:
+async def _check_storage(settings: Settings, workflows: Workflows | None) -> list[Finding]:
     try:
         async with storage.connect(settings.redis_url, settings.data_dir, timeout_s=_PATIENCE_S) as opened:
             server_health = await health.read_health(opened)
             return [
                 _check_latency(opened, server_health),
                 *_check_persistence(server_health),
+                await _check_format(opened),
+                *(await _check_waiting(opened, workflows)),
                 await _check_clock(opened),
                 await _check_queue(opened),
             ]
     except CallsheetError as error:
         return [Finding("Storage", "fail", error.message, error.remedy)]
+
+
+async def _check_format(opened: Storage) -> Finding:
+    version = await read_format(opened)
+    if version is not None and version > FORMAT:
+        refusal = newer_format(opened, version)
+        return Finding("Data format", "fail", refusal.message, refusal.remedy)
+    if version == FORMAT:
+        return Finding("Data format", "ok", f"{version}")
+    former = f"{version or 'none'}, of an older version or no data"
+    return Finding("Data format", "ok", f"{former}; the next start brings it to {FORMAT}")
+
+
+async def _check_waiting(opened: Storage, workflows: Workflows | None) -> list[Finding]:
+    """Name the graphs that runs wait for and that are not served with these settings."""
+    waiting = await WaitingRuns(opened, WaitingLimits()).count_by_graph(_WAITING_S)
+    served = workflows.graphs if workflows else waiting
+    remedy = "Start a process that serves it, or cancel them: callsheet runs cancel."
+    return [
+        Finding("Runs", "warn", f"{count} waiting for graph {graph!r}, which is not served here", remedy)
+        for graph, count in sorted(waiting.items())
+        if graph not in served
+    ]
 
 
 async def _check_queue(opened: Storage) -> Finding:

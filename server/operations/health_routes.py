@@ -23,6 +23,7 @@ from callsheet.server.telemetry.telemetry import Telemetry
 from callsheet.state.errors import CallsheetError
 from callsheet.storage.campaigns.index import URL_VARIABLE
 from callsheet.storage.campaigns.library import check_libraries
+from callsheet.storage.migrations import FORMAT, newer_format, read_format
 from callsheet.storage.redis import health as vitals
 from callsheet.storage.redis.health import HealthProblem, ServerHealth
 from callsheet.storage.runs.records import count_open
@@ -43,6 +44,8 @@ class StorageHealth(TypedDict):
     ok: bool
     place: str
     server: NotRequired[str]
+    format: NotRequired[int]
+    """Number of the data's format."""
     latencyMs: NotRequired[float]
 
 
@@ -64,7 +67,7 @@ class Health(TypedDict):
     error: NotRequired[str]
     remedy: NotRequired[str]
     degraded: NotRequired[list[str]]
-    """`stopping`, `storage`, `queue`, `memory`, `persistence`, `workers`, `campaigns`."""
+    """`stopping`, `storage`, `queue`, `memory`, `persistence`, `format`, `graphs`, `workers`, `campaigns`."""
     warnings: NotRequired[list[str]]
     """Settings of Redis that may lose data later."""
 
@@ -117,11 +120,14 @@ async def show_health(request: Request) -> JsonReply:
     server_health, problems = await _read_storage(ctx)
     storage_ok = not any(problem.fatal for problem in problems)
     problems = [*_stop_problems(request), *problems]
+    data_format = await _read_format(ctx) if storage_ok else None
     if storage_ok:
         problems = [
             *problems,
+            *_format_problems(ctx, data_format),
             *_queue_problems(ctx),
             *await _worker_problems(ctx),
+            *await _graph_problems(ctx),
             *await _campaign_problems(ctx),
         ]
     fatal = any(problem.fatal for problem in problems)
@@ -130,7 +136,11 @@ async def show_health(request: Request) -> JsonReply:
     content = {
         "status": "degraded" if problems else "ok",
         "version": request.app.version,
-        "storage": {"ok": storage_ok, "place": ctx.storage.origin, **_storage_fields(server_health)},
+        "storage": {
+            "ok": storage_ok,
+            "place": ctx.storage.origin,
+            **_storage_fields(server_health, data_format),
+        },
         "provider": {"name": chosen.provider, "reason": chosen.reason},
         **({"tools": _availability(tools)} if tools else {}),
         **_problem_fields(problems),
@@ -203,6 +213,25 @@ async def _worker_problems(ctx: AppContext) -> Sequence[HealthProblem]:
     return (HealthProblem("workers", fatal=False, message=message, remedy=remedy),)
 
 
+async def _graph_problems(ctx: AppContext) -> Sequence[HealthProblem]:
+    """Return the problem of runs that wait for graphs which this process does not serve."""
+    try:
+        async with asyncio.timeout(ctx.settings.storage_patience_s):
+            unserved = await ctx.worker.turns.unserved_runs(ctx.graphs)
+    except (CallsheetError, TimeoutError):
+        return ()
+    return [
+        HealthProblem(
+            "graphs",
+            fatal=False,
+            message=f"{count} {'run has' if count == 1 else 'runs have'} waited for over a minute "
+            f"for graph {graph!r}, which is not served here",
+            remedy="Start a process that serves it, or cancel them: callsheet runs cancel.",
+        )
+        for graph, count in unserved.items()
+    ]
+
+
 async def _campaign_problems(ctx: AppContext) -> Sequence[HealthProblem]:
     """Return the problem of campaigns in a PostgreSQL that does not answer."""
     try:
@@ -216,6 +245,24 @@ async def _campaign_problems(ctx: AppContext) -> Sequence[HealthProblem]:
         )
         return (HealthProblem("campaigns", fatal=False, message=message, remedy="Check that it is running."),)
     return ()
+
+
+async def _read_format(ctx: AppContext) -> int | None:
+    """Return the format of the data; None if it is unknown or storage is away."""
+    try:
+        async with asyncio.timeout(ctx.settings.storage_patience_s):
+            return await read_format(ctx.storage)
+    except (CallsheetError, TimeoutError):
+        return None
+
+
+def _format_problems(ctx: AppContext, data_format: int | None) -> Sequence[HealthProblem]:
+    """Return the problem of a process that goes on while a newer version has changed the format."""
+    if data_format is None or data_format <= FORMAT:
+        return ()
+    message = newer_format(ctx.storage, data_format).message
+    remedy = "Replace this process with the newer version: it cannot start again."
+    return (HealthProblem("format", fatal=False, message=message, remedy=remedy),)
 
 
 async def _runs(ctx: AppContext) -> Mapping[str, int]:
@@ -273,12 +320,11 @@ async def _read_problems(ctx: AppContext) -> tuple[ServerHealth | None, Sequence
         return None, [HealthProblem("storage", fatal=True, message=reason.message, remedy=reason.remedy)]
 
 
-def _storage_fields(server_health: ServerHealth | None) -> Mapping[str, Any]:
-    return (
-        {"server": server_health.name, "latencyMs": round(server_health.latency_s * 1000, 1)}
-        if server_health
-        else {}
-    )
+def _storage_fields(server_health: ServerHealth | None, data_format: int | None) -> Mapping[str, Any]:
+    if server_health is None:
+        return {}
+    fields = {"server": server_health.name, "latencyMs": round(server_health.latency_s * 1000, 1)}
+    return fields | ({"format": data_format} if data_format is not None else {})
 
 
 def _warning_fields(server_health: ServerHealth | None) -> Mapping[str, Any]:

@@ -16,6 +16,7 @@ from callsheet.server.telemetry.audit import record_action
 from callsheet.state.times import iso_time
 from callsheet.storage import api_keys as stored_keys
 from callsheet.storage.api_keys import StoredKey
+from callsheet.storage.migrations import require_known
 from callsheet.storage.redis.connection import Storage
 
 Result = TypeVar("Result")
@@ -91,6 +92,7 @@ def _user() -> str:
 def _with_storage(settings: Settings, work: Callable[[Storage], Awaitable[Result]]) -> Result:
     async def execute() -> Result:
         async with storage.connect(settings.redis_url, settings.data_dir) as opened:
+            await require_known(opened)
             return await work(opened)
 
     return asyncio.run(execute())

@@ -184,6 +184,16 @@ class Settings(BaseSettings):
     """Approximate bytes of events kept for each thread; the oldest go first, and the newest stays."""
     max_event_age_s: float = Field(86_400.0, ge=60, le=86_400)
     """Seconds for which an event is kept at most."""
+    kept_runs: int = Field(1_000, ge=0, le=1_000_000)
+    """Newest runs of each thread that are kept; older ones are deleted ten minutes after their end, or a day
+    if they have an idempotency key. 0 keeps all."""
+    kept_checkpoints: int = Field(0, ge=0, le=1_000_000)
+    """About the number of newest checkpoints of each thread that are kept; older ones are removed when a run
+    has ended. 0 keeps all."""
+    kept_tool_calls: int = Field(10_000, ge=10, le=1_000_000)
+    """Newest records of tool calls of each owner that are kept."""
+    tool_call_days: float = Field(30.0, gt=0, le=30)
+    """Days for which the record of a tool call is kept at most."""
     max_history_bytes: int = Field(32_000_000, ge=1_000)
     """Most bytes of states in one reply of a thread's history; a larger state comes alone."""
     max_import_bytes: int = Field(100_000_000, ge=1_000)

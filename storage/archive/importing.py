@@ -216,7 +216,7 @@ def _thread_fields(file: ThreadFile) -> dict[str, str]:
     fields = {
         "graph": thread.graph,
         "artefact": thread.artefact,
-        "also": json.dumps([entry.name for entry in file.artefacts[1:]]),
+        "otherArtefacts": json.dumps([entry.name for entry in file.artefacts[1:]]),
         "metadata": json.dumps(thread.metadata),
         "config": json.dumps(thread.config),
         "interrupts": json.dumps(thread.interrupts),

@@ -14,6 +14,8 @@ from callsheet.storage.redis import keys
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.redis.scripts import Script, ScriptCall
 
+_FEW: Final = 10
+"""Checkpoints beyond the limit that are worth a removal."""
 _NOTHING: Final = -1
 """Reply of `_COPY` when neither source nor target exists."""
 
@@ -107,7 +109,7 @@ local function sweep(kept, fresh)
 end
 """
 
-_KEEP_LATEST: Final = Script(
+_KEEP_NEWEST: Final = Script(
     THREAD
     + HEADERS
     + _SWEEP
@@ -132,11 +134,20 @@ local function keep_ancestors(field, record)
   end
 end
 
-local latest = {}
-for _, member in ipairs(members()) do latest[namespace(member)] = field_of(member) end
-for _, field in pairs(latest) do
-  kept[field] = true
-  keep_ancestors(field, redis.call('HGET', records, field))
+local newest, most, thread = tonumber(ARGV[2]), tonumber(ARGV[3]), KEYS[6]
+if redis.call('ZCARD', ids) <= most then return -1 end
+if thread and redis.call('HEXISTS', thread, 'active') == 1 then return -1 end
+local in_namespace = {}
+for _, member in ipairs(members()) do
+  local name = namespace(member)
+  in_namespace[name] = in_namespace[name] or {}
+  table.insert(in_namespace[name], field_of(member))
+end
+for _, fields in pairs(in_namespace) do
+  for at = math.max(1, #fields - newest + 1), #fields do
+    kept[fields[at]] = true
+    keep_ancestors(fields[at], redis.call('HGET', records, fields[at]))
+  end
 end
 return sweep(kept, ARGV[1])
 """
@@ -205,9 +216,20 @@ def prune(context: SaverContext, thread: str, strategy: str) -> Operation[None]:
     if strategy == "delete":
         yield from delete(context, thread)
     elif strategy == "keep_latest":
-        yield [ScriptCall(_KEEP_LATEST, context.policy.keys(thread), (new_mark(),))]
+        yield [ScriptCall(_KEEP_NEWEST, context.policy.keys(thread), (new_mark(), 1, 0))]
     else:
         raise Invalid(f"unknown prune strategy {strategy!r}", remedy="Use 'keep_latest' or 'delete'.")
+
+
+def keep_newest(context: SaverContext, thread: str, count: int) -> Operation[None]:
+    """Keep the newest `count` checkpoints of each namespace, and the ancestors that they need.
+
+    Does nothing while a run has the thread, which may have to be rolled back, nor for a few more than
+    `count`, because it reads the whole thread.
+    """
+    most = count + max(_FEW, count // 4)
+    thread_keys = (*context.policy.keys(thread), keys.thread_meta(thread))
+    yield [ScriptCall(_KEEP_NEWEST, thread_keys, (new_mark(), count, most))]
 
 
 def delete(context: SaverContext, thread: str) -> Operation[None]:

@@ -63,6 +63,8 @@ class SaverOptions(TypedDict, total=False):
     thread, a write raises `Fenced`. A config without the key is not checked; nor is any by default."""
     cached_bytes: int
     """Limit on the serialised messages cached in this process."""
+    kept_checkpoints: int
+    """Newest checkpoints of each namespace of a thread that `akeep_newest` keeps; 0, the default, for all."""
 
 
 class RedisSaver(BaseCheckpointSaver[int]):
@@ -82,6 +84,7 @@ class RedisSaver(BaseCheckpointSaver[int]):
         self._cached_bytes = options.get("cached_bytes", CACHED_BYTES)
         self._logs = LogCache(self._cached_bytes)
         self._fence = options.get("fence", "")
+        self._kept = options.get("kept_checkpoints", 0)
 
     @classmethod
     @asynccontextmanager
@@ -250,6 +253,11 @@ class RedisSaver(BaseCheckpointSaver[int]):
         """Blocking form of `aprune`."""
         for thread in thread_ids:
             self._execute_blocking(maintenance.prune(self._context, str(thread), strategy))
+
+    async def akeep_newest(self, thread_id: str) -> None:
+        """Remove the oldest checkpoints beyond `kept_checkpoints`, unless a run has the thread."""
+        if self._kept:
+            await self._execute(maintenance.keep_newest(self._context, thread_id, self._kept))
 
     @property
     def _context(self) -> SaverContext:

@@ -37,6 +37,12 @@ PingReply = Literal["none", "loading", "ready"]
 _FSYNC_PERIOD_S: Final = 1.0
 """Period of the fsync, and so the longest loss after a power failure."""
 _LOGS: Final = "appendonlydir/*.incr.aof"
+_MANIFEST: Final = "appendonlydir/*.manifest"
+_HAS_DATA: Final = "has-data"
+"""File that shows that a server has had its data here."""
+_SNAPSHOT: Final = "dump.rdb"
+_CUT_LOG: Final = "aof-load-truncated is enabled"
+"""Words in the server's log after it has dropped an unfinished end of its data."""
 _log = logging.getLogger(__name__)
 
 
@@ -194,13 +200,29 @@ def probe(path: Path) -> PingReply:
 def _acquire(paths: ServerPaths) -> io.FileIO:
     deadline_s = time.monotonic() + paths.timeout_s
     with _start_lock(paths, deadline_s):
-        fifo = _join_or_launch(paths, deadline_s)
+        fifo, launched = _join_or_launch(paths, deadline_s)
     try:
         _wait_until_loaded(paths, fifo)
     except BaseException:
         fifo.close()
         raise
+    if not (paths.home / _HAS_DATA).exists():
+        (paths.home / _HAS_DATA).touch()
+    if launched and _CUT_LOG in watchdog.log_tail(paths.home):
+        _log.warning("the data in %r was cut off, and its end is lost: see its log", str(paths.home))
     return fifo
+
+
+def _require_log(home: Path) -> None:
+    """Raise `Broken` for a folder that had data and has no log of it: Valkey would start without any."""
+    names = [name for name in (_HAS_DATA, _SNAPSHOT) if (home / name).exists()]
+    if not names or any(home.glob(_MANIFEST)):
+        return
+    folder = (home / _MANIFEST).parent.name
+    raise Broken(
+        f"the folder {str(home)!r} has {names[0]!r}, and no {folder!r}, which holds the data",
+        remedy=f"Restore the whole folder. To begin without data, remove {str(home / names[0])!r}.",
+    )
 
 
 @contextlib.contextmanager
@@ -214,16 +236,18 @@ def _start_lock(paths: ServerPaths, deadline_s: float) -> Iterator[None]:
         yield
 
 
-def _join_or_launch(paths: ServerPaths, deadline_s: float) -> io.FileIO:
-    """Return a lease on a server that answers: the running one, else a new one."""
+def _join_or_launch(paths: ServerPaths, deadline_s: float) -> tuple[io.FileIO, bool]:
+    """Return a lease on a server that answers, the running one or a new one, and True for a new one."""
     while time.monotonic() < deadline_s:
         joined = watchdog.join(paths.home)
+        if not joined:
+            _require_log(paths.home)
         launched = None if joined else watchdog.launch(paths.home, paths.binary)
         fifo = joined or launched
         if fifo is None:
             _shut_down_orphan(paths)
         elif _wait_for_answer(paths, fifo, deadline_s):
-            return fifo
+            return fifo, launched is not None
         elif launched:
             raise _start_error(paths)
         time.sleep(_POLL_S)

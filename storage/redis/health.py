@@ -12,7 +12,7 @@ from redis.exceptions import RedisError
 from callsheet.storage.redis import keys
 from callsheet.storage.redis.batching import DELETE_THREADS
 from callsheet.storage.redis.connection import Storage, read_info
-from callsheet.storage.redis.scripts import Batchable, Script
+from callsheet.storage.redis.scripts import Batchable, Script, ScriptCall
 
 _NEARLY_FULL: Final = 0.9
 """Share of the memory limit from which memory is reported as a problem."""
@@ -25,6 +25,7 @@ _MARK: Final = Script("""
 redis.call('SET', KEYS[1], ARGV[1], 'NX')
 return redis.call('GET', KEYS[1])
 """)
+_COUNT: Final = Script("return redis.call('INCR', KEYS[1])")
 
 
 @dataclass(frozen=True)
@@ -71,25 +72,43 @@ class HealthProblem:
 
 
 class DataMarker:
-    """A key that shows whether writes are accepted, and whether the data of this process's start is gone."""
+    """Keys that show whether writes are accepted, and whether data that this process has seen is gone.
+
+    A random text shows that the data is another one; a number that every check counts up, that it went back
+    in time. What was lost after the last check is not noticed.
+    """
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
         self._known: bytes | None = None
-        self._lost = False
+        self._checks = 0
+        """The highest number of checks that was read."""
+        self._loss = ""
 
     async def check(self) -> list[HealthProblem]:
-        """Write the key if it is missing; return the loss of data as a problem. Raises as any write does."""
-        current: bytes = await _MARK(self._storage.redis, [keys.DATA_MARKER], [uuid.uuid4().hex])
+        """Write the keys; return the loss of data as a problem. Raises as any write does."""
+        checks_before = self._checks
+        marking = ScriptCall(_MARK, [keys.DATA_MARKER], [uuid.uuid4().hex])
+        counting = ScriptCall(_COUNT, [keys.DATA_CHECKS])
+        current, checks = await self._storage.redis.execute_batch([marking, counting])
         known, self._known = self._known, current
         if known not in {None, current}:
-            self._lost = True
-            _log.error("%s was emptied or replaced: what was stored before is gone", self._storage.origin)
-        if not self._lost:
+            self._record("was emptied or replaced", "what was stored before is gone")
+            self._checks = checks
+        elif checks <= checks_before:
+            self._record("went back in time", "its newest changes are gone")
+            self._checks = checks
+        # Checks at the same time may be answered in any order.
+        self._checks = max(self._checks, checks)
+        if not self._loss:
             return []
-        message = f"{self._storage.origin} was emptied or replaced since this server started"
-        remedy = "If that was not intended, restore a backup; then restart this server."
+        message = f"{self._storage.origin} {self._loss} since this server started"
+        remedy = "If that was not intended, restore a backup (docs/runbook.md); then restart this server."
         return [HealthProblem("persistence", fatal=False, message=message, remedy=remedy)]
+
+    def _record(self, loss: str, consequence: str) -> None:
+        self._loss = loss
+        _log.error("%s %s: %s", self._storage.origin, loss, consequence)
 
 
 class OutageLog:

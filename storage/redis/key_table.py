@@ -15,11 +15,12 @@ from callsheet.storage.redis.keys import (
     CAMPAIGN_CALL_TTL_S,
     CONSENT_S,
     CRONS_DUE,
+    DATA_CHECKS,
+    DATA_FORMAT,
     DATA_MARKER,
     DAY_S,
     FAILED_RUNS,
     FAILED_RUNS_TTL_S,
-    OWNERS_LISTED,
     RATE_WINDOW_S,
     RUN_LEASE_S,
     SESSION_TTL_S,
@@ -56,6 +57,7 @@ KEYS: Final = (
     Key("thread:{<id>}:run:<run*>", "hash", "forever", "one run"),
     Key("thread:{<id>}:runs", "zset", "forever", "the thread's runs, oldest first"),
     Key("thread:{<id>}:queue", "list", "forever", "runs waiting for the active one"),
+    Key("thread:{<id>}:later", "set", "forever", "runs waiting for their time"),
     Key("thread:{<id>}:events", "stream", DAY_S, "events of the runs"),
     Key("thread:{<id>}:lease", "string", RUN_LEASE_S, "epoch of the worker that may write now"),
     Key("thread:{<id>}:question:<task*>", "string", CONSENT_S, "calls about which a task asked a person"),
@@ -112,7 +114,8 @@ KEYS: Final = (
     Key("vendor:{<id>}:calls", "zset", VENDOR_CALL_LEASE_S, "calls of a vendor's models, by end of lease"),
     Key("vendor:{<id>}:tokens", "hash", VENDOR_TOKENS_TTL_S, "tokens left of a vendor's minute"),
     Key(CRONS_DUE, "zset", "forever", "cron jobs, by next start"),
-    Key(OWNERS_LISTED, "string", "forever", "exists once lists by owner have what earlier versions stored"),
+    Key(DATA_FORMAT, "hash", "forever", "number of the data's format"),
+    Key(DATA_CHECKS, "string", "forever", "counts checks; shows that the data went back in time"),
     Key(DATA_MARKER, "string", "forever", "shows that the data was emptied or replaced when it changes"),
     Key(THREADS_EXPIRING, "zset", "forever", "threads to delete or prune, by due time"),
     Key(THREAD_ID_SEED, "string", "forever", "secret that ids of threads are derived with"),
@@ -159,6 +162,19 @@ KEYS: Final = (
     Key("<kind>:{<id>}:<stream>:counter", "string", "forever", "number of the newest version"),
 )
 """All declarations; a test that leaves a key matching none of them fails."""
+
+LASTING: Final = (
+    DATA_CHECKS,
+    DATA_FORMAT,
+    DATA_MARKER,
+    THREAD_ID_SEED,
+    API_KEYS,
+    "apikey:{<id>}",
+    "owner:{<id>}:video:<name>",
+    "callsheet:<name*>",
+    "{callsheet}:<name*>",
+)
+"""Patterns of the keys that stay when every thread, artefact, item and library has been deleted."""
 
 KEPT_AFTER_DELETION: Final = (
     "owner:{<id>}:tool-call:<call>",

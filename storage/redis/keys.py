@@ -270,6 +270,11 @@ def thread_stem(thread: str) -> str:
     return f"thread:{hash_tag(thread)}:"
 
 
+def later_runs(thread: str) -> str:
+    """Set of the thread's runs that wait for their time."""
+    return f"thread:{hash_tag(thread)}:later"
+
+
 def idempotency(thread: str, key: str) -> str:
     """The run created by a request with this idempotency key; expires after a day."""
     return f"thread:{hash_tag(thread)}:idempotency:{key}"
@@ -527,11 +532,14 @@ def vendor_tokens(vendor: str) -> str:
 CRONS_DUE: Final = "crons:due"
 """Sorted set of the cron jobs, by next start."""
 
-OWNERS_LISTED: Final = "callsheet:owners-listed"
-"""Exists once the questions and runs of versions without lists by owner are in these lists."""
+DATA_FORMAT: Final = "callsheet:format"
+"""Hash: number of the data's format as `version`; process that migrates it, and the end of its lease."""
 
 DATA_MARKER: Final = "callsheet:marker"
 """Random text, written by the first server; another text shows that the data was emptied or replaced."""
+
+DATA_CHECKS: Final = "callsheet:checks"
+"""Number of checks of the marker; one that was read before shows that the data went back in time."""
 
 THREADS_EXPIRING: Final = "threads:expiring"
 """Sorted set of the threads to delete or prune, by due time."""

@@ -8,13 +8,14 @@ run whose lease has expired.
 import asyncio
 import json
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from callsheet.state.errors import Busy, Conflict, Fenced, Missing
 from callsheet.storage import indexes
 from callsheet.storage.redis import keys
 from callsheet.storage.redis.connection import Storage
+from callsheet.storage.redis.renamed_fields import RUN_FIELDS
 from callsheet.storage.redis.scripts import Argument, Script, ScriptCall, combine, execute, hgetall
 from callsheet.storage.runs import scripts
 from callsheet.storage.runs.events import EventLimits, NewEvent
@@ -30,11 +31,15 @@ from callsheet.storage.runs.records import (
     RunAttempt,
     RunOutcome,
     RunRequest,
+    Status,
     now_s,
 )
 
 LEASE_S: Final = 10.0
 """Seconds that a silent attempt keeps its thread."""
+
+KEPT_RUNS: Final = 1_000
+"""Newest runs of a thread that are kept."""
 
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False)
 _EVENT_LIMITS: Final = EventLimits()
@@ -51,10 +56,16 @@ class Runs:
     """Runs of all threads."""
 
     def __init__(
-        self, storage: Storage, lease_s: float = LEASE_S, event_limits: EventLimits = _EVENT_LIMITS
+        self,
+        storage: Storage,
+        lease_s: float = LEASE_S,
+        event_limits: EventLimits = _EVENT_LIMITS,
+        kept_runs: int = KEPT_RUNS,
     ) -> None:
+        """`kept_runs` is the number of a thread's newest runs that are kept; 0 for all."""
         self.redis: Final = storage.redis
         self._limits: Final = (event_limits.max_bytes, int(event_limits.max_age_s * 1000))
+        self._kept_runs: Final = kept_runs
         self.lease_s = min(lease_s, keys.RUN_LEASE_S)
 
     async def create(self, request: RunRequest) -> Created:
@@ -70,12 +81,11 @@ class Runs:
             _new_token(),
             *(request.id, request.fingerprint, request.strategy, int(request.idempotency_key is not None)),
             *(request.due_ms, int(keys.DAY_S), " ".join(request.questions)),
+            self._kept_runs,
             *(request.precondition or _NO_PRECONDITION),
             len(request.answers),
             *request.answers,
-            *("graph", request.graph, "owner", request.owner, "assistant", request.assistant),
-            *("answering", " ".join(request.questions)),
-            *("request", _json(request.request), "metadata", _json(request.metadata)),
+            *_fields(request),
         ]
         # The entry comes first: after a crash, nothing would find a run without one.
         entry = _check_call(thread, request.id, request.due_ms, _FIRST_CHECK_S)
@@ -230,14 +240,38 @@ class Runs:
         """Return the record of a run; raises `Missing` if there is none."""
         return _run(thread, run, await hgetall(self.redis, keys.run(thread, run)))
 
-    async def list_runs(
-        self, thread: str, start: int = 0, count: int = 0, *, newest_first: bool = True
-    ) -> list[Run]:
-        """Return `count` runs of the thread from index `start` on; all of them for 0."""
+    async def list_runs(self, thread: str, start: int = 0, count: int = 100) -> list[Run]:
+        """Return `count` runs of the thread, newest first, from index `start` on."""
         members: list[bytes] = await self.redis.zrange(
-            keys.run_keys(thread).runs, start, start + count - 1 if count else -1, desc=newest_first
+            keys.run_keys(thread).runs, start, start + count - 1, desc=True
         )
-        return await self._existing([(thread, member.decode()) for member in members])
+        return await self.get_many(thread, [member.decode() for member in members])
+
+    async def list_with_status(self, thread: str, status: Status, start: int, count: int) -> list[Run]:
+        """Return `count` runs of the thread with a status, newest first, from index `start` on.
+
+        Of unfinished ones no others are read; of ended ones the status of each newer run.
+        """
+        if status in OPEN_STATUSES:
+            runs = [run for run in await self.list_unfinished(thread) if run.status == status]
+            return runs[start : start + count]
+        ids: list[str] = []
+        offset, seen = 0, scripts.RUNS_AT_ONCE
+        while seen == scripts.RUNS_AT_ONCE and len(ids) < start + count:
+            seen, *matching = await self._call(scripts.WITH_STATUS, thread, status, offset)
+            ids += _texts(matching)
+            offset += seen
+        return await self.get_many(thread, ids[start : start + count])
+
+    async def list_unfinished(self, thread: str) -> list[Run]:
+        """Return the thread's unfinished runs, newest first; reads no others."""
+        runs = await self.get_many(thread, _texts(await self._call(scripts.UNFINISHED, thread)))
+        return [run for run in runs if run.status in OPEN_STATUSES]
+
+    async def get_many(self, thread: str, ids: Sequence[str]) -> list[Run]:
+        """Return the runs with these ids, in this order, without those that do not exist."""
+        records = await asyncio.gather(*(hgetall(self.redis, keys.run(thread, run)) for run in ids))
+        return [_run(thread, run, record) for run, record in zip(ids, records, strict=True) if record]
 
     async def mark_answered(self, thread: str, run: str) -> None:
         """Record that the caller has its answer: the same request creates a new run from now on."""
@@ -271,9 +305,10 @@ class Runs:
         return await self.execution_state(thread, run) == "over"
 
     async def open_runs(self, owner: str, thread: str | None = None) -> list[Run]:
-        """Return the owner's unfinished runs, of one thread or of all."""
-        runs = await self._existing([entry for entry in await self._all_open() if thread in {None, entry[0]}])
-        return [run for run in runs if run.owner == owner and run.status in {"pending", "running"}]
+        """Return the owner's unfinished runs, of one thread or of all; reads nobody else's."""
+        if thread is None:
+            return await self.list_open(owner, max(1, await self.redis.zcard(keys.owned_runs(owner))))
+        return [run for run in await self.list_unfinished(thread) if run.owner == owner]
 
     async def list_open(self, owner: str, most: int) -> list[Run]:
         """Return the owner's `most` oldest unfinished runs; drops entries of runs that have ended."""
@@ -309,20 +344,14 @@ class Runs:
         drop, limit = (indexes.DROP_UNTIL, since_ms) if run else (indexes.DROP_OLDER, _UNRECORDED_MS)
         return bool(await drop(self.redis, [keys.owned_runs(owner)], [_member(*name), limit]))
 
-    async def _all_open(self) -> list[tuple[str, str]]:
-        return [_parse_member(member) for member in await self.redis.zrange(keys.open_runs(), 0, -1)]
-
-    async def _existing(self, ids: Sequence[tuple[str, str]]) -> list[Run]:
-        records = await asyncio.gather(*(hgetall(self.redis, keys.run(*run_id)) for run_id in ids))
-        return [_run(*run_id, record) for run_id, record in zip(ids, records, strict=True) if record]
-
     async def mark_webhook_called(self, thread: str, run: str) -> None:
         """Record that the run's webhook was called, or given up."""
         await self._call(scripts.MARK_WEBHOOK_CALLED, thread, run)
 
     async def delete_all(self, thread: str) -> None:
         """Delete the thread's record, runs and events. Twice is safe."""
-        await self._call(scripts.REMOVE, thread)
+        while await self._call(scripts.REMOVE, thread):
+            pass
 
     async def unschedule_check(self, thread: str, run: str) -> None:
         """Remove a run from the periodic checks."""
@@ -354,6 +383,7 @@ def _run(thread: str, run: str, record: Mapping[bytes, bytes]) -> Run:
     if not record:
         raise _unknown(run)
     text = {name.decode(): value.decode() for name, value in record.items()}
+    text = {RUN_FIELDS.get(name, name): value for name, value in text.items()}
     return Run(
         thread=thread,
         id=run,
@@ -370,9 +400,18 @@ def _run(thread: str, run: str, record: Mapping[bytes, bytes]) -> Run:
         error=json.loads(text.get("error") or "null"),
         answer=json.loads(text.get("answer") or "null"),
         cancel=text.get("cancel") or None,  # type: ignore[arg-type]  # an action
-        webhook_called="webhookTold" in text,
+        webhook_called="webhookCalled" in text,
         fingerprint=text.get("print", ""),
     )
+
+
+def _fields(request: RunRequest) -> Iterator[Argument]:
+    """Yield names and values of the fields that a run's record has from its request."""
+    yield from ("graph", request.graph, "owner", request.owner, "assistant", request.assistant)
+    yield from ("answering", " ".join(request.questions))
+    yield from ("request", _json(request.request), "metadata", _json(request.metadata))
+    if request.request.get("webhook"):
+        yield from ("webhook", 1)
 
 
 def _require_recorded(verdict: str, run: str, request: RunRequest) -> None:

@@ -8,6 +8,7 @@ instead. Only a thread's *active* run may write to the thread; other runs wait i
 from typing import Final
 
 from callsheet.storage.redis.keys import DAY_S
+from callsheet.storage.redis.renamed_fields import RUN_FIELDS, rename_function
 from callsheet.storage.redis.scripts import Script
 
 MAX_EVENTS: Final = 10_000
@@ -17,7 +18,11 @@ ENTRY_BYTES: Final = 100
 SHARES: Final = 16
 """Parts of the limit in bytes; the oldest events are removed once per part."""
 TRIM_COUNT: Final = 64
-"""Events read at once to find the oldest one to keep."""
+"""Events or runs read at once to find the oldest one to keep."""
+MIN_RUN_AGE_S: Final = 600.0
+"""Seconds after its end in which a run is kept, whatever their number."""
+RUNS_AT_ONCE: Final = 1_000
+"""Most runs that one script reads or deletes."""
 
 _COMMON: Final = rf"""
 local meta, runs, queue, lease, events = unpack(KEYS, 1, 5)
@@ -83,6 +88,9 @@ local function update_thread(status, interrupts, error)
   elseif error then redis.call('HDEL', meta, 'error') end
 end
 
+-- Runs that wait for their time, in no order.
+local later = string.sub(meta, 1, -5) .. 'later'
+
 local function delete_run(run)
   redis.call('UNLINK', run_key(run))
   redis.call('ZREM', runs, run)
@@ -91,6 +99,7 @@ end
 -- Ends a run that is no longer active; the status rolled-back deletes its record. `reason` is the data of the
 -- end event, by default the status.
 local function end_run(run, status, reason)
+  redis.call('SREM', later, run)
   if status == 'rolled-back' then delete_run(run) else update_run(run, 'status', status) end
   add_event(run, 'end', reason or status)
   redis.call('PUBLISH', events, 'end')
@@ -108,14 +117,33 @@ end
 _ONCE: Final = """
 -- A call that is sent again because its reply was lost gets the same reply. Each thread keeps the newest one.
 local token = table.remove(ARGV, 1)
-local answered = redis.call('HGET', meta, 'answered')
-if answered and string.sub(answered, 1, #token) == token then
-  return cjson.decode(string.sub(answered, #token + 1))
+local last = redis.call('HGET', meta, 'lastReply')
+if last and string.sub(last, 1, #token) == token then
+  return cjson.decode(string.sub(last, #token + 1))
 end
 
 local function once(reply)
-  redis.call('HSET', meta, 'answered', token .. cjson.encode(reply))
+  redis.call('HSET', meta, 'lastReply', token .. cjson.encode(reply))
   return reply
+end
+"""
+
+
+_RENAME: Final = rename_function("rename_fields", RUN_FIELDS)
+_DELETE_OLDEST: Final = f"""
+-- Deletes the oldest runs beyond the newest `kept`. Unfinished ones stay, and those that a repeated request
+-- or a webhook still needs. One call looks at a few, so that a lowered limit is reached in steps.
+local function delete_oldest(kept)
+  local over = redis.call('ZCARD', runs) - kept
+  if kept == 0 or over <= 0 then return end
+  for _, run in ipairs(redis.call('ZRANGE', runs, 0, math.min(over, {TRIM_COUNT}) - 1)) do
+    local status, updated_ms, keyed, webhook, is_called =
+      unpack(redis.call('HMGET', run_key(run), 'status', 'updatedMs', 'keyed', 'webhook', 'webhookCalled'))
+    local age_ms = tonumber(now_ms()) - tonumber(updated_ms or 0)
+    local is_old = age_ms > (keyed and {int(DAY_S * 1000)} or {int(MIN_RUN_AGE_S * 1000)})
+    local has_ended = status ~= 'pending' and status ~= 'running' and (is_called or not webhook)
+    if is_old and has_ended then delete_run(run) end
+  end
 end
 """
 
@@ -129,7 +157,10 @@ def _once(body: str) -> Script:
     return Script.with_clock(_COMMON + _ONCE + body)
 
 
-CREATE: Final = _once("""
+CREATE: Final = _once(
+    _RENAME
+    + _DELETE_OLDEST
+    + """
 local memo = KEYS[6]
 local id, print, strategy, keyed = unpack(ARGV, 1, 4)
 local due_ms, verdict, questions = tonumber(ARGV[5]), 'start', ARGV[7]
@@ -138,7 +169,8 @@ local newest = redis.call('XREVRANGE', events, '+', '-', 'COUNT', 1)[1]
 local since = newest and newest[1] or '0-0'
 
 local function existing(run, until_answered)
-  local status, was_answered = unpack(redis.call('HMGET', run_key(run), 'status', 'told'))
+  rename_fields(run_key(run))
+  local status, was_answered = unpack(redis.call('HMGET', run_key(run), 'status', 'answerSent'))
   if status == 'success' and not (until_answered and was_answered) then return {'replay', run, since} end
   if status == 'pending' or status == 'running' then return {'attached', run, since} end
 end
@@ -165,7 +197,7 @@ if print ~= '' then
     if reply then return reply end
     -- A failed run is resumed where it stopped.
     if status ~= 'success' and active == '' then
-      update_run(latest, 'status', 'pending', 'error', '', 'spared', 1)
+      update_run(latest, 'status', 'pending', 'error', '', 'released', 1)
       redis.call('HDEL', run_key(latest), 'cancel')
       redis.call('HSET', meta, 'active', latest)
       update_thread('busy')
@@ -176,7 +208,7 @@ end
 
 -- Check the precondition; a thread without a graph, or of `replaced`, takes this run's, unless its metadata
 -- changed.
-local owner, before, metadata, graph, replaced = unpack(ARGV, 8, 12)
+local owner, before, metadata, graph, replaced = unpack(ARGV, 9, 13)
 if owner ~= '' then
   if redis.call('HEXISTS', meta, 'deleting') == 1 then return {'deleting', '', since} end
   local its_owner, its_metadata, its_graph = unpack(redis.call('HMGET', meta, 'owner', 'metadata', 'graph'))
@@ -209,15 +241,19 @@ end
 
 local fields = {'id', id, 'print', print, 'strategy', strategy, 'status', 'pending'}
 for _, part in ipairs({'createdMs', now_ms(), 'dueMs', due_ms}) do fields[#fields + 1] = part end
-local answers = tonumber(ARGV[13])
-for i = 14, 13 + answers do
+if keyed == '1' then fields[#fields + 1], fields[#fields + 2] = 'keyed', 1 end
+local answers = tonumber(ARGV[14])
+for i = 15, 14 + answers do
   redis.call('RPUSH', string.sub(meta, 1, -5) .. 'answers', now_ms() .. ' ' .. ARGV[i])
 end
-for i = 14 + answers, #ARGV do fields[#fields + 1] = ARGV[i] end
+for i = 15 + answers, #ARGV do fields[#fields + 1] = ARGV[i] end
 update_run(id, unpack(fields))
 redis.call('ZADD', runs, redis.call('HINCRBY', meta, 'runs', 1), id)
+delete_oldest(tonumber(ARGV[8]))
 if keyed == '1' then redis.call('SET', memo, print .. id, 'EX', ARGV[6]) end
-if due_ms > 0 then verdict = 'later'
+if due_ms > 0 then
+  redis.call('SADD', later, id)
+  verdict = 'later'
 elseif active ~= '' then redis.call('RPUSH', queue, id); verdict = 'queued'
 else
   redis.call('HSET', meta, 'active', id)
@@ -225,12 +261,14 @@ else
 end
 announce()
 return {verdict, id, since}
-""")
+"""
+)
 
 ADMIT: Final = _script("""
 local id = ARGV[1]
 if redis.call('HGET', run_key(id), 'status') ~= 'pending' then return 'over' end
 redis.call('HSET', run_key(id), 'dueMs', 0)
+redis.call('SREM', later, id)
 local active = redis.call('HGET', meta, 'active')
 if active == id then return 'start' end
 if active then
@@ -280,13 +318,13 @@ return once({'ended', next})
 """)
 
 MARK_ANSWERED: Final = _script("""
-if redis.call('EXISTS', run_key(ARGV[1])) == 1 then redis.call('HSET', run_key(ARGV[1]), 'told', 1) end
+if redis.call('EXISTS', run_key(ARGV[1])) == 1 then redis.call('HSET', run_key(ARGV[1]), 'answerSent', 1) end
 return 1
 """)
 
 MARK_WEBHOOK_CALLED: Final = _script("""
 if redis.call('EXISTS', run_key(ARGV[1])) == 0 then return 0 end
-return redis.call('HSET', run_key(ARGV[1]), 'webhookTold', 1)
+return redis.call('HSET', run_key(ARGV[1]), 'webhookCalled', 1)
 """)
 
 DELETE: Final = _once("""
@@ -297,10 +335,44 @@ delete_run(ARGV[1])
 return once({'deleted'})
 """)
 
-REMOVE: Final = _script("""
-for _, run in ipairs(redis.call('ZRANGE', runs, 0, -1)) do redis.call('UNLINK', run_key(run)) end
-redis.call('UNLINK', meta, runs, queue, lease, events, string.sub(meta, 1, -5) .. 'answers')
-return redis.call('PUBLISH', events, 'gone')
+# Returns 1 if it has to be called again.
+REMOVE: Final = _script(f"""
+local oldest = redis.call('ZRANGE', runs, 0, {RUNS_AT_ONCE - 1})
+for _, run in ipairs(oldest) do redis.call('UNLINK', run_key(run)) end
+if #oldest == {RUNS_AT_ONCE} then
+  redis.call('ZREM', runs, unpack(oldest))
+  return 1
+end
+redis.call('UNLINK', meta, runs, queue, lease, events, later, string.sub(meta, 1, -5) .. 'answers')
+redis.call('PUBLISH', events, 'gone')
+return 0
+""")
+
+# The unfinished runs, newest first: the active one, those behind it, and those that wait for their time.
+UNFINISHED: Final = _script("""
+local entries, active = {}, redis.call('HGET', meta, 'active')
+local function add(run)
+  local number = redis.call('ZSCORE', runs, run)
+  if number then entries[#entries + 1] = {tonumber(number), run} end
+end
+if active then add(active) end
+for _, run in ipairs(redis.call('LRANGE', queue, 0, -1)) do add(run) end
+for _, run in ipairs(redis.call('SMEMBERS', later)) do add(run) end
+table.sort(entries, function(one, other) return one[1] > other[1] end)
+local ids = {}
+for i, entry in ipairs(entries) do ids[i] = entry[2] end
+return ids
+""")
+
+# The number of runs looked at, the newest after the first ones, and the ids of those with the status.
+WITH_STATUS: Final = _script(f"""
+local first = tonumber(ARGV[2])
+local ids = redis.call('ZREVRANGE', runs, first, first + {RUNS_AT_ONCE - 1})
+local matching = {{#ids}}
+for _, run in ipairs(ids) do
+  if redis.call('HGET', run_key(run), 'status') == ARGV[1] then matching[#matching + 1] = run end
+end
+return matching
 """)
 
 STANDING: Final = _script("""
@@ -325,15 +397,18 @@ return due
 """)
 
 
-CLAIM: Final = _once("""
+CLAIM: Final = _once(
+    _RENAME
+    + """
 local id, lease_ms, isolated = unpack(ARGV)
 local active, deleting = unpack(redis.call('HMGET', meta, 'active', 'deleting'), 1, 2)
 if active ~= id or deleting then return {'over'} end
 local left_ms = redis.call('PTTL', lease)
 if left_ms > 0 then return {'held', left_ms} end
 -- At least two attempts have crashed; a checkpoint may have been written between them.
-local died, spared, at = unpack(redis.call('HMGET', run_key(id), 'died', 'spared', 'diedAt'))
-if isolated == '0' and not spared and tonumber(died or 0) > 0 then return {'suspect', at} end
+rename_fields(run_key(id))
+local crashes, released, at = unpack(redis.call('HMGET', run_key(id), 'crashes', 'released', 'crashedAt'))
+if isolated == '0' and not released and tonumber(crashes or 0) > 0 then return {'suspect', at} end
 local epoch = redis.call('HINCRBY', meta, 'epoch', 1)
 local attempt = redis.call('HINCRBY', run_key(id), 'attempt', 1)
 redis.call('HDEL', meta, 'batch')
@@ -344,7 +419,8 @@ local data = string.format('{"run_id":%s,"attempt":%d}', cjson.encode(id), attem
 local started = add_event(id, 'metadata', data)
 announce()
 return once({'yours', epoch, attempt, started})
-""")
+"""
+)
 
 # An expired lease is taken again if the epoch shows that no other attempt has started.
 # The first write is one that Redis accepts while its memory is full; then it accepts the rest of the script.
@@ -385,21 +461,25 @@ return once({next})
 """)
 
 # Counts the attempts that crashed at one checkpoint; one that released the thread or ended did not crash.
-RECORD_CRASH: Final = _once("""
+RECORD_CRASH: Final = _once(
+    _RENAME
+    + """
 local id, epoch, checkpoint = unpack(ARGV)
 if redis.call('HGET', meta, 'epoch') ~= epoch then return {-1} end
-local at, died, spared = unpack(redis.call('HMGET', run_key(id), 'diedAt', 'died', 'spared'))
-died = spared and 0 or at == checkpoint and died + 1 or 1
-redis.call('HDEL', run_key(id), 'spared')
-redis.call('HSET', run_key(id), 'diedAt', checkpoint, 'died', died)
-return once({died})
-""")
+rename_fields(run_key(id))
+local at, crashes, released = unpack(redis.call('HMGET', run_key(id), 'crashedAt', 'crashes', 'released'))
+crashes = released and 0 or at == checkpoint and crashes + 1 or 1
+redis.call('HDEL', run_key(id), 'released')
+redis.call('HSET', run_key(id), 'crashedAt', checkpoint, 'crashes', crashes)
+return once({crashes})
+"""
+)
 
 # Also after the lease has expired, unless another attempt has begun; and while memory is full.
 RELEASE: Final = _script("""
 local epoch, active = unpack(redis.call('HMGET', meta, 'epoch', 'active'))
 if epoch ~= ARGV[2] or active ~= ARGV[1] then return 0 end
 redis.call('DEL', lease)
-update_run(ARGV[1], 'status', 'pending', 'spared', 1)
+update_run(ARGV[1], 'status', 'pending', 'released', 1)
 return 1
 """)

@@ -6,9 +6,9 @@ delivery arrives, which is then a turn for another run. Losing an entry does no 
 its delivery, or found by the check for abandoned runs.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from callsheet.state.errors import Limited
 from callsheet.storage.redis import keys
@@ -19,6 +19,8 @@ _RETRY_S: Final = 5.0
 """Seconds after which a refused request may be sent again."""
 _SWEEP: Final = 100
 """Entries that one sweep looks at, oldest first."""
+
+_MOST_COUNTED: Final = 1_000
 
 _COMMON: Final = """
 local all, owners, about, counts, taken = unpack(KEYS)
@@ -117,6 +119,19 @@ end
 return result
 """)
 
+_GRAPHS: Final = _script(f"""
+local first, counts, result = now_ms() - ARGV[1], {{}}, {{}}
+for _, member in ipairs(redis.call('ZRANGEBYSCORE', all, '-inf', first, 'LIMIT', 0, {_MOST_COUNTED})) do
+  local _, graph = split(redis.call('HGET', about, member))
+  if graph then counts[graph] = (counts[graph] or 0) + 1 end
+end
+for graph, count in pairs(counts) do
+  result[#result + 1] = graph
+  result[#result + 1] = count
+end
+return result
+""")
+
 
 @dataclass(frozen=True)
 class WaitingLimits:
@@ -178,6 +193,11 @@ class WaitingRuns:
         )
         pairs = zip(flat[::2], flat[1::2], strict=True)
         return [(_parse(bytes(member)), int(wait_ms) / 1000) for member, wait_ms in pairs]
+
+    async def count_by_graph(self, min_wait_s: float) -> Mapping[str, int]:
+        """Return the numbers of runs that have waited for longer, by graph; of the oldest thousand."""
+        flat: Sequence[Any] = await _GRAPHS(self._redis, keys.waiting_runs(), [int(min_wait_s * 1000)])
+        return {graph.decode(): count for graph, count in zip(flat[::2], flat[1::2], strict=True)}
 
     async def count(self) -> int:
         """Return the number of waiting runs."""

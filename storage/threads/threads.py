@@ -15,9 +15,12 @@ from callsheet.storage import indexes, questions
 from callsheet.storage.assistants import default_id
 from callsheet.storage.redis import keys, keyspace
 from callsheet.storage.redis.connection import Storage
+from callsheet.storage.redis.renamed_fields import THREAD_FIELDS, rename_function
 from callsheet.storage.redis.scripts import Argument, Script, ScriptCall, execute, hgetall
 from callsheet.storage.runs import scripts as run_scripts
 from callsheet.storage.runs.records import ThreadPrecondition
+
+_RENAME: Final = rename_function("rename_fields", THREAD_FIELDS)
 
 # Repeatable: the token recognizes a call that is sent again because its reply was lost.
 _CREATE: Final = Script.with_clock("""
@@ -112,24 +115,32 @@ return redis.call('UNLINK', KEYS[1])
 """)
 
 # Changes nothing if the thread does not exist here: a graph without a server keeps its threads elsewhere.
-_LINK_ARTEFACT: Final = Script("""
-local owner, about, also = unpack(redis.call('HMGET', KEYS[1], 'owner', 'artefact', 'also'))
+_LINK_ARTEFACT: Final = Script(
+    _RENAME
+    + """
+rename_fields(KEYS[1])
+local owner, about, others = unpack(redis.call('HMGET', KEYS[1], 'owner', 'artefact', 'otherArtefacts'))
 if owner ~= ARGV[1] or about == ARGV[2] then return 0 end
 if not about or about == '' then return redis.call('HSET', KEYS[1], 'artefact', ARGV[2]) end
-local known = cjson.decode(also or '[]')
+local known = cjson.decode(others or '[]')
 for _, name in ipairs(known) do if name == ARGV[2] then return 0 end end
 known[#known + 1] = ARGV[2]
-return redis.call('HSET', KEYS[1], 'also', cjson.encode(known))
-""")
+return redis.call('HSET', KEYS[1], 'otherArtefacts', cjson.encode(known))
+"""
+)
 
-_UNLINK_ARTEFACT: Final = Script("""
+_UNLINK_ARTEFACT: Final = Script(
+    _RENAME
+    + """
+rename_fields(KEYS[1])
 local kept = {}
-for _, name in ipairs(cjson.decode(redis.call('HGET', KEYS[1], 'also') or '[]')) do
+for _, name in ipairs(cjson.decode(redis.call('HGET', KEYS[1], 'otherArtefacts') or '[]')) do
   if name ~= ARGV[1] then kept[#kept + 1] = name end
 end
-if #kept == 0 then return redis.call('HDEL', KEYS[1], 'also') end
-return redis.call('HSET', KEYS[1], 'also', cjson.encode(kept))
-""")
+if #kept == 0 then return redis.call('HDEL', KEYS[1], 'otherArtefacts') end
+return redis.call('HSET', KEYS[1], 'otherArtefacts', cjson.encode(kept))
+"""
+)
 
 _SECRET: Final = Script("""
 local secret = redis.call('GET', KEYS[1])
@@ -265,8 +276,9 @@ def link_artefact_call(thread_id: str, owner: str, artefact: str) -> ScriptCall:
 
 async def artefacts_of(storage: Storage, thread_id: str) -> list[str]:
     """Return `kind:id` of all artefacts created on a thread, the main one first."""
-    main, also = await storage.redis.hmget(keys.thread_meta(thread_id), ["artefact", "also"])
-    return [name for name in (main.decode() if main else "", *json.loads(also or "[]")) if name]
+    fields = ["artefact", "otherArtefacts", "also"]
+    main, others, former = await storage.redis.hmget(keys.thread_meta(thread_id), fields)
+    return [name for name in (main.decode() if main else "", *json.loads(others or former or "[]")) if name]
 
 
 async def get(storage: Storage, thread_id: str, owner: str) -> Thread:
@@ -319,14 +331,21 @@ async def count(storage: Storage, owner: str) -> int:
 
 
 async def update_metadata(
-    storage: Storage, record: Thread, metadata: Mapping[str, Any], ttl: Mapping[str, Any] | None
+    storage: Storage,
+    record: Thread,
+    metadata: Mapping[str, Any],
+    ttl: Mapping[str, Any] | None,
+    moves_to: str = "",
 ) -> Thread:
-    """Merge `metadata` into the thread's metadata and set `ttl` if given; raises `Missing` as `get`."""
+    """Merge `metadata` into the thread's metadata and set `ttl` if given; raises `Missing` as `get`.
+
+    `moves_to` is another graph for the thread, which the caller holds.
+    """
     key = keys.thread_meta(record.id)
     while True:
         before = await storage.redis.hget(key, "metadata")
         merged = {**(json.loads(before) if before else {}), **metadata}
-        graph = "" if record.graph else str(merged.get("graph_id") or "")
+        graph = moves_to if record.graph else str(merged.get("graph_id") or "")
         args = [record.owner, before or b"", json.dumps(merged), graph, json.dumps(ttl) if ttl else ""]
         result = await _UPDATE_METADATA(storage.redis, [key], args)
         if result < 0:
@@ -408,15 +427,24 @@ async def delete(storage: Storage, record: Thread) -> None:
 
     Twice is safe.
     """
+    await _unlist_runs(storage, record)
     # Also deletes runs that were created during the hold.
-    await run_scripts.REMOVE(storage.redis, keys.run_keys(record.id))
+    while await run_scripts.REMOVE(storage.redis, keys.run_keys(record.id)):
+        pass
     await storage.redis.zrem(keys.owned_threads(record.owner), record.id)
     await questions.forget_thread(storage, record.owner, record.id)
     await storage.redis.zrem(keys.THREADS_EXPIRING, _expiry_member(record))
 
 
+async def _unlist_runs(storage: Storage, record: Thread) -> None:
+    """Remove the thread's unfinished runs from their owner's list: some may wait for their time."""
+    for run in await run_scripts.UNFINISHED(storage.redis, keys.run_keys(record.id)):
+        await storage.redis.zrem(keys.owned_runs(record.owner), b"%s\0%s" % (run, record.id.encode()))
+
+
 async def erase(storage: Storage, record: Thread) -> None:
     """Delete a thread as `delete` does, with consents, idempotency keys and its use of models."""
+    await _unlist_runs(storage, record)
     # The record, its index and the hold go last, with `delete`.
     await keyspace.delete_below(storage, keys.thread_stem(record.id), kept=keys.run_keys(record.id))
     await execute(storage.redis, "UNLINK", keys.usage_of_thread(record.owner, record.id))

@@ -281,3 +281,16 @@ def test_the_configuration_is_shown_with_its_sources(
     assert {"name": "CALLSHEET_STOP_GRACE_S", "value": "5", "source": "default"} in every
     monkeypatch.setenv("CALLSHEET_LEASE_S", "70")
     assert_refused(run_command("config", "show"), "CALLSHEET_LEASE_S")
+@pytest.mark.slow
+def test_runs_that_wait_for_a_graph_that_is_not_served_are_named(
+    run_command: RunCommand, redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REDIS_URL", redis_server.url)
+    with Redis.from_url(redis_server.url) as redis:
+        for graph in ("ad_creation", "post"):
+            redis.zadd("{waiting}:all", {f"run-{graph}\0t": 1})
+            redis.hset("{waiting}:about", f"run-{graph}\0t", f"{graph}\0local")
+    code, findings = diagnose(run_command)
+    assert (code, findings["Runs"]["status"]) == (0, "warn")
+    assert findings["Runs"]["message"] == "1 waiting for graph 'post', which is not served here"
+    assert findings["Data format"]["status"] == "ok"

@@ -101,7 +101,7 @@ async def test_a_run_is_refused_while_its_thread_is_deleted_and_leaves_nothing(
     assert await keys_left(context, thread) == []
 
     async def no_checks_left() -> bool:
-        return not await runs._all_open()
+        return not await runs.redis.exists(keys.open_runs())
 
     await eventually(no_checks_left, "no check of the runs is scheduled")
 
@@ -275,7 +275,8 @@ async def test_a_failed_run_that_is_continued_is_scheduled_for_checks_again(
     if late:
         await runs.unschedule_check("t", created.run)
         assert isinstance(await runs.claim("t", created.run), RunAttempt)
-    assert await runs._all_open() == [("t", created.run)]
+    scheduled = await runs.redis.zrange(keys.open_runs(), 0, -1)
+    assert scheduled == [f"{created.run}\0t".encode()]
 
 
 @pytest.fixture

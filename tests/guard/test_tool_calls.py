@@ -9,13 +9,15 @@ from callsheet.state.errors import Fenced
 from callsheet.storage import tool_calls
 from callsheet.storage.redis import keys
 from callsheet.storage.redis.scripts import execute_all
-from callsheet.storage.tool_calls import CallFilter
+from callsheet.storage.tool_calls import CallFilter, CallRetention
 from callsheet.tools.guard import guard
 from callsheet.tools.guard.attempt import abandoned_outcome
 from callsheet.tools.guard.record import MAX_CHARS, close
 from callsheet.tools.policy import ToolOptions
 from tests.doubles.waiting import eventually
 from tests.guard.guarded import SCOPE, registry_with_tool, step, write
+
+KEPT = CallRetention(newest=3)
 
 
 async def records(opened, owner="local", limit=50, **filters):
@@ -181,7 +183,8 @@ async def test_only_the_newest_records_of_an_owner_are_kept_and_listed(opened):
     for i in range(5):
         fields = {"toolName": "probe", "conversationId": "t"}
         await execute_all(
-            opened.redis, [tool_calls.write_call("local", "t", f"{i:032}", fields, ended=True, max_records=3)]
+            opened.redis,
+            [tool_calls.write_call("local", "t", f"{i:032}", fields, ended=True, retention=KEPT)],
         )
     kept = await records(opened)
     assert len(kept) == 3

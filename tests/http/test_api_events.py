@@ -230,7 +230,7 @@ async def _up_to_result(events: AsyncIterator[ReadEvent | None]) -> AsyncIterato
 
 async def _is_delivered(reader: StreamReader) -> bool:
     [newest, *_] = (await reader.http.get("/threads/ad-1/runs")).json()
-    return bool(await reader.redis.hget(keys.run("ad-1", newest["run_id"]), "told"))
+    return bool(await reader.redis.hget(keys.run("ad-1", newest["run_id"]), "answerSent"))
 
 
 async def test_an_event_id_resumes_a_failed_stream_and_a_request_without_id_retries_the_run(

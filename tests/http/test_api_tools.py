@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 from pydantic import TypeAdapter
+from redis import Redis
 
 from callsheet.server.operations.tool_routes import ToolExecution, ToolExecutionList, ToolList
 from callsheet.server.settings.settings import Settings
@@ -150,3 +151,14 @@ async def test_a_server_with_invalid_tool_settings_does_not_start(valkey_url, se
 def test_tool_settings_that_are_no_json_object_are_refused(text):
     with pytest.raises(ValueError, match=r"JSON|Expecting"):
         Settings(tools=text)
+
+
+async def test_the_operator_bounds_the_records_of_calls_by_number_and_age(valkey_url: str, inspector: Redis):
+    async with served_app(valkey_url, kept_tool_calls=10, tool_call_days=0.5) as client:
+        for number in range(4):
+            await generate_ad(client, adId=f"ad-{number}")
+        executions = (await list_executions(client, limit=100))["executions"]
+    assert [call["artefactId"] for call in executions][:4] == ["ad-3"] * 4
+    assert len(executions) == 10
+    lives = [inspector.ttl(name) for name in inspector.scan_iter("owner:{local}:tool-call*")]
+    assert all(0 < seconds <= 43_200 for seconds in lives)

@@ -126,7 +126,9 @@ def test_damaged_data_is_reported_and_left_alone(data_dir: Path) -> None:
     assert log.read_bytes() == damaged
 
 
-def test_a_log_that_a_crash_cut_short_loses_only_its_last_write(data_dir: Path) -> None:
+def test_a_log_that_a_crash_cut_short_loses_only_its_last_write(
+    data_dir: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     with leased_server(data_dir) as server:
         server.set("kept", 1)
         server.set("cut", 1)
@@ -135,6 +137,26 @@ def test_a_log_that_a_crash_cut_short_loses_only_its_last_write(data_dir: Path) 
     log.write_bytes(log.read_bytes()[:-3])
     with leased_server(data_dir) as server:
         assert server.keys() == [b"kept"]
+    assert "was cut off, and its end is lost" in caplog.text
+
+
+@pytest.mark.parametrize("rest", ["has-data", "dump.rdb"])
+def test_a_folder_without_its_data_is_refused_until_a_person_says_otherwise(
+    data_dir: Path, rest: str
+) -> None:
+    """As after half a restore: a start without a word would hide that all is gone."""
+    with leased_server(data_dir) as server:
+        server.set("kept", 1)
+    until(lambda: not embedded.is_running(data_dir), "the end of the server")
+    home = data_dir / "valkey"
+    (home / "appendonlydir").rename(home / "elsewhere")
+    (home / "has-data").rename(home / rest)
+    with pytest.raises(Broken, match=f"has '{rest}', and no 'appendonlydir'") as broken:
+        embedded.ensure_running(data_dir)
+    assert str(home / rest) in broken.value.remedy
+    (home / rest).unlink()
+    with leased_server(data_dir) as server:
+        assert server.keys() == []
 
 
 @contextmanager

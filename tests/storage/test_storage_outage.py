@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import re
+import resource
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -17,13 +18,14 @@ from callsheet.server.http.outage import StorageOutageMiddleware, StorageProbe
 from callsheet.state.errors import StorageDown
 from callsheet.storage import Storage, connect
 from callsheet.storage.embedded import watchdog
-from tests.doubles.redis_server import RedisServer
+from tests.doubles.redis_server import RedisServer, running_redis
 from tests.doubles.served import GENERATE, generate_ad, served_app
 from tests.doubles.waiting import eventually
 
 pytestmark = pytest.mark.slow
 
 SOON_S = 2.0
+ROOM = 8_000
 REQUESTS: list[tuple[str, str, Any]] = [
     ("GET", "/api/ads", None),
     ("GET", "/api/ads/ad-1", None),
@@ -308,3 +310,37 @@ async def test_an_answer_and_an_error_after_the_503_are_dropped(tmp_path: Path) 
             one.go_on()
     finally:
         one.kill()
+
+
+@pytest.fixture
+def limited_disk(tmp_path: Path) -> Iterator[RedisServer]:
+    """A server whose log may be limited: a write beyond is an error, as on a full disk."""
+    program = tmp_path / "redis-server"
+    program.write_text(f"#!/bin/sh\ntrap '' XFSZ\nexec {watchdog.binary()} \"$@\"\n")
+    program.chmod(0o700)
+    with running_redis(program, tmp_path, "--appendonly", "yes") as server:
+        yield server
+
+
+@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="limits another process")
+async def test_a_request_whose_run_waits_for_a_full_disk_is_503_in_time(limited_disk: RedisServer) -> None:
+    """The request is recorded before Redis has noticed; its run then waits until there is space again."""
+    with Redis.from_url(limited_disk.url) as redis:
+        async with served_app(limited_disk.url) as client:
+            await generate_ad(client)
+            info: Any = redis.info()
+            # Room for the record of a run, and not for all of its steps.
+            size = info["aof_current_size"] + ROOM
+            resource.prlimit(info["process_id"], resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+            started_s = time.monotonic()
+            reply = await client.post("/api/ai/generate", json={**GENERATE, "adId": "ad-2"})
+            assert (reply.status_code, "cannot write to its disk" in reply.text) == (503, True)
+            assert time.monotonic() - started_s < 10
+            infinite = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+            resource.prlimit(info["process_id"], resource.RLIMIT_FSIZE, infinite)
+
+            async def can_write() -> bool:
+                return (await client.get("/ready")).status_code == 200
+
+            await eventually(can_write, "the end of the outage")
+            assert (await generate_ad(client, adId="ad-2"))["drafts"]["voices"] == "v1"

@@ -48,7 +48,8 @@ async def finalize_after(worker: Worker, context: AppContext, run: str, ago_s: f
 
 
 async def open_runs(runs: Runs) -> list[tuple[str, str]]:
-    return await runs._all_open()
+    members = [member.decode() for member in await runs.redis.zrange(keys.open_runs(), 0, -1)]
+    return [(thread, run) for run, _, thread in (member.partition("\0") for member in members)]
 
 
 async def test_the_thread_of_a_stateless_run_is_deleted_a_minute_after_its_end(

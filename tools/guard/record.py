@@ -14,6 +14,7 @@ from callsheet.storage.redis.scripts import ScriptCall, execute_all
 from callsheet.storage.tool_calls import CallFilter
 from callsheet.tools.call import Scope
 from callsheet.tools.guard.outcome import Outcome
+from callsheet.tools.guard.tool_environment import current_tool_environment
 
 MAX_CHARS: Final = 8_000
 """Characters kept of an input or output; a longer one is cut."""
@@ -77,7 +78,10 @@ class CallRecord:
         }
 
     def _write(self, fields: Mapping[str, str], *, over: bool) -> ScriptCall:
-        return tool_calls.write_call(self.scope.owner, self.scope.thread, self.call, fields, ended=over)
+        retention = current_tool_environment().kept_calls
+        return tool_calls.write_call(
+            self.scope.owner, self.scope.thread, self.call, fields, ended=over, retention=retention
+        )
 
 
 async def close(opened: Storage, scope: Scope, outcomes: Mapping[tuple[str, str], Outcome]) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
 from callsheet.storage.spending import ModelUsage
+from callsheet.storage.tool_calls import KEEP_CALLS, CallRetention
 from callsheet.tools.call import Scope
 from callsheet.tools.policy import ToolPolicy
 
@@ -70,6 +71,7 @@ class ToolEnvironment:
     counters: Counters = field(default_factory=NoCounters)
     replacements: Mapping[str, "Tool"] = field(default_factory=dict)
     """Tools that are called in place of those of the same name."""
+    kept_calls: CallRetention = KEEP_CALLS
 
 
 _CURRENT: Final[ContextVar[ToolEnvironment]] = ContextVar(

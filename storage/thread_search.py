@@ -24,6 +24,8 @@ MAX_VALUES: Final = 64
 """Most values of a thread's metadata that are indexed; a thread with more makes filters by metadata read."""
 _CHUNK: Final = 200
 """Threads that are entered in one script."""
+_REFUSALS: Final[tuple[Any, ...]] = (-1, [b"", b"", b""])
+"""Replies of scripts that changed nothing, beside those that are false."""
 _FLUSH_EVERY: Final = 64
 """Announcements after which a writer enters them, so that no search has to enter many."""
 _GRACE_S: Final = 60
@@ -138,13 +140,19 @@ class _IndexRow(NamedTuple):
 
 
 async def write_announced(redis: Any, owner: str, thread: str, call: ScriptCall) -> Any:
-    """Return the reply to a script that changes a thread's record, which the owner's searches then see."""
+    """Return the reply to a script that changes a thread's record, which the owner's searches then see.
+
+    A write that was refused leaves no announcement, because the thread may be deleted.
+    """
     mark = f"{thread}\0{uuid.uuid4().hex}"
     changes = [keys.thread_search(owner).changes]
     announcement = ScriptCall(_ANNOUNCE, changes, [mark, _GRACE_S * 1_000_000])
     confirmation = ScriptCall(_ANNOUNCE, changes, [mark, 0])
     _, reply, count = await execute_all(redis, [announcement, call, confirmation])
-    await enter_some(redis, owner, count)
+    if not reply or reply in _REFUSALS:
+        await enter_announced(redis, owner)
+    else:
+        await enter_some(redis, owner, count)
     return reply
 
 

@@ -3,7 +3,7 @@
 import asyncio
 import re
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Annotated, Any, Final, Literal
 
@@ -15,7 +15,14 @@ from callsheet.server.http.auth import current_owner
 from callsheet.server.http.context import AppContext, app_context
 from callsheet.server.http.policy import LANGGRAPH_READ, LANGGRAPH_WRITE, with_policy
 from callsheet.server.http.replies import JsonReply
-from callsheet.server.http.requests import IDEMPOTENT, Number, StrictRoute, create_once, identifier
+from callsheet.server.http.requests import (
+    IDEMPOTENT,
+    Number,
+    StrictRoute,
+    create_once,
+    identifier,
+    while_connected,
+)
 from callsheet.server.langgraph import retention, schemas, states
 from callsheet.server.langgraph.reply_schemas import THREADS, PruneReply, ThreadReply, ThreadSizeReply
 from callsheet.server.langgraph.retention import delete_with_runs
@@ -35,9 +42,6 @@ from callsheet.storage.checkpoints import maintenance
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.selection import Order, select
 from callsheet.storage.threads.threads import NewThread, Thread
-
-HasLeft = Callable[[], Awaitable[bool]]
-"""Returns whether the client has left, as `Request.is_disconnected`."""
 
 _CHUNK: Final = 100
 """Threads whose records, and states, are read in one round trip."""
@@ -62,14 +66,8 @@ class ThreadSearch(ThreadCount, ListPage):
     extract: dict[str, str] | None = Field(None, max_length=10)
 
 
-async def _stays() -> bool:
-    return False
-
-
-async def find_threads(
-    ctx: AppContext, owner: str, search: ThreadSearch, has_left: HasLeft = _stays
-) -> list[Thread]:
-    """Return a page of matching threads, and one more if there is a next page; end once the client left."""
+async def find_threads(ctx: AppContext, owner: str, search: ThreadSearch) -> list[Thread]:
+    """Return a page of matching threads, and one more if there is a next page."""
     if search.ids is not None:
         named = await threads.get_many(ctx.storage, search.ids, owner)
         matching = await _matching(ctx, [record for record in named if record], search)
@@ -84,37 +82,30 @@ async def find_threads(
     descending = search.sort_order == "desc"
     ids = selected.ids(search.sort_by, descending=descending, skip=skip, wanted=later + end)
     chunk = min(_CHUNK, end) if is_exact else _CHUNK
-    async for records in _read(ctx, owner, ids, search, has_left, chunk):
+    async for records in _read(ctx, owner, ids, search, chunk):
         page |= {record.id: record for record in records}
         if len(page) >= later + end:
             break
     return list(page.values())[later : later + end]
 
 
-async def count_matching(ctx: AppContext, owner: str, query: ThreadCount, has_left: HasLeft) -> int:
-    """Return the number of matching threads; end once the client left."""
+async def count_matching(ctx: AppContext, owner: str, query: ThreadCount) -> int:
+    """Return the number of matching threads."""
     selected = await select(ctx.storage, owner, status=query.status, metadata=query.metadata)
     if selected.is_exact and query.values is None:
         return await selected.count()
     ids = set[str]()
-    async for records in _read(ctx, owner, selected.ids("updated_at"), query, has_left):
+    async for records in _read(ctx, owner, selected.ids("updated_at"), query):
         ids |= {record.id for record in records}
     return len(ids)
 
 
 async def _read(
-    ctx: AppContext,
-    owner: str,
-    ids: AsyncIterator[list[str]],
-    query: ThreadCount,
-    has_left: HasLeft,
-    chunk: int = _CHUNK,
+    ctx: AppContext, owner: str, ids: AsyncIterator[list[str]], query: ThreadCount, chunk: int = _CHUNK
 ) -> AsyncIterator[list[Thread]]:
-    """Yield the threads that match, in the order of `ids`, a chunk at a time, until the client has left."""
+    """Yield the threads that match, in the order of `ids`, a chunk at a time."""
     async for names in ids:
         for start in range(0, len(names), chunk):
-            if await has_left():
-                return
             records = await threads.existing(ctx.storage, names[start : start + chunk], owner)
             yield await _matching(ctx, records, query)
 
@@ -253,7 +244,7 @@ async def _create(ctx: AppContext, owner: str, body: ThreadCreate, token: str) -
 async def search_threads(request: Request, body: ThreadSearch | None = None) -> Response:
     """Search threads, last updated first by default."""
     ctx, search = app_context(request), body or ThreadSearch()
-    records = await find_threads(ctx, current_owner(request), search, request.is_disconnected)
+    records = await while_connected(request, find_threads(ctx, current_owner(request), search), [])
     # Concurrently, so that the states are read in one batch.
     views = await asyncio.gather(*(_search_result(ctx, record, search) for record in records))
     return page_reply(views, search)
@@ -264,7 +255,8 @@ async def search_threads(request: Request, body: ThreadSearch | None = None) -> 
 async def count_threads(request: Request, body: ThreadCount | None = None) -> Response:
     """Count threads."""
     ctx, owner = app_context(request), current_owner(request)
-    return JsonReply(await count_matching(ctx, owner, body or ThreadCount(), request.is_disconnected))
+    counting = count_matching(ctx, owner, body or ThreadCount())
+    return JsonReply(await while_connected(request, counting, 0))
 
 
 @router.post("/prune", responses=write_responses(PruneReply))

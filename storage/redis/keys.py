@@ -538,6 +538,9 @@ def vendor_tokens(vendor: str) -> str:
 CRONS_DUE: Final = "crons:due"
 """Sorted set of the cron jobs, by next start."""
 
+CRONS_CLAIMED: Final = "{crons:due}:claimed"
+"""Sorted set of the cron jobs that a process is firing, by end of its claim."""
+
 OWNERS_LISTED: Final = "callsheet:owners-listed"
 """Exists once the questions and runs of versions without lists by owner are in these lists."""
 

@@ -1,7 +1,7 @@
-"""Cron schedules that start runs, and the times at which they are due.
+"""Cron schedules that start runs, and the times at which they are due, by Redis' clock.
 
-A sorted set orders the schedules by due time. Firing one moves it from its old due time to the next, which
-only one caller can do.
+A sorted set orders the schedules by due time. A process claims those that are due, for a while; firing one
+moves it from its old due time to the next, which only one caller can do.
 """
 
 import json
@@ -12,9 +12,29 @@ from typing import Any, Final
 from callsheet.state.errors import Invalid, Missing
 from callsheet.storage.redis import keys
 from callsheet.storage.redis.connection import Storage
-from callsheet.storage.redis.scripts import Argument, Script
+from callsheet.storage.redis.scripts import Argument, Script, execute
+
+# Claims of processes that died meanwhile have ended.
+_CLAIM: Final = Script.with_clock("""
+local due, claims = unpack(KEYS)
+local limit, lease_ms, now = tonumber(ARGV[1]), ARGV[2], now_ms()
+local until_ms = ARGV[3] == '' and now or ARGV[3]
+redis.call('ZREMRANGEBYSCORE', claims, '-inf', now)
+local most = limit + redis.call('ZCARD', claims)
+local entries = redis.call('ZRANGEBYSCORE', due, '-inf', until_ms, 'WITHSCORES', 'LIMIT', 0, most)
+local claimed = {}
+for i = 1, #entries, 2 do
+  if #claimed < 2 * limit and not redis.call('ZSCORE', claims, entries[i]) then
+    redis.call('ZADD', claims, now + lease_ms, entries[i])
+    claimed[#claimed + 1] = entries[i]
+    claimed[#claimed + 1] = entries[i + 1]
+  end
+end
+return {until_ms, claimed}
+""")
 
 _RESCHEDULE: Final = Script("""
+redis.call('ZREM', KEYS[2], ARGV[1])
 local score = redis.call('ZSCORE', KEYS[1], ARGV[1])
 if not score or tonumber(score) ~= tonumber(ARGV[2]) then return 0 end
 if ARGV[3] == '' then return redis.call('ZREM', KEYS[1], ARGV[1]) end
@@ -35,6 +55,11 @@ if redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then return 0 end
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[3])
 return 1
 """)
+
+
+_DUE_KEYS: Final = (keys.CRONS_DUE, keys.CRONS_CLAIMED)
+_CLAIM_S: Final = 30.0
+"""Time after which another process fires what a process that died has claimed."""
 
 
 @dataclass(frozen=True)
@@ -141,19 +166,27 @@ async def next_ms(storage: Storage, cron: Cron) -> int | None:
     return None if score is None else int(score)
 
 
-async def list_due(storage: Storage, now_ms: int, limit: int = 100) -> list[Due]:
-    """Return schedules that are due at `now_ms`, the longest overdue first."""
-    members = await storage.redis.zrange(
-        keys.CRONS_DUE, "-inf", now_ms, byscore=True, offset=0, num=limit, withscores=True
-    )
-    entries = [(json.loads(member), int(score)) for member, score in members]
-    return [Due(owner, cron_id, due_ms) for (owner, cron_id), due_ms in entries]
+async def claim_due(storage: Storage, limit: int, until_ms: int | None = None) -> tuple[int, list[Due]]:
+    """Return the time in milliseconds, and schedules that are due then, the longest overdue first.
+
+    Nobody else gets them until they are rescheduled, or `_CLAIM_S` have passed. `until_ms` replaces the time.
+    """
+    args: list[Argument] = [limit, int(_CLAIM_S * 1000), "" if until_ms is None else until_ms]
+    now_ms, entries = await _CLAIM(storage.redis, _DUE_KEYS, args)
+    pairs = zip(entries[::2], entries[1::2], strict=True)
+    names = [(json.loads(member), int(float(score))) for member, score in pairs]
+    return int(now_ms), [Due(owner, cron_id, due_ms) for (owner, cron_id), due_ms in names]
 
 
 async def reschedule(storage: Storage, fired: Due, next_ms: int | None) -> bool:
     """Set the next due time; return False if another caller has rescheduled `fired` meanwhile."""
     args: list[Argument] = [_member(fired.owner, fired.id), fired.due_ms, "" if next_ms is None else next_ms]
-    return bool(await _RESCHEDULE(storage.redis, [keys.CRONS_DUE], args))
+    return bool(await _RESCHEDULE(storage.redis, _DUE_KEYS, args))
+
+
+async def release(storage: Storage, due: Due) -> None:
+    """End the claim on a schedule that could not be fired."""
+    await execute(storage.redis, "ZREM", keys.CRONS_CLAIMED, _member(due.owner, due.id))
 
 
 async def _read(storage: Storage, owner: str, cron_id: str) -> bytes:

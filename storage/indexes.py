@@ -1,4 +1,4 @@
-"""Lists of an owner's artefacts and threads, newest update first.
+"""Lists of an owner's artefacts, runs and questions, by time.
 
 An entry is written after its record; twice is safe. Entries may lack a record, so readers check. A list and a
 record may be on two nodes of a cluster: so a touch looks for the record afterwards, and takes its entry back
@@ -85,11 +85,6 @@ async def remove(storage: Storage, owner: str, kind: str, name: str) -> None:
     await storage.redis.zrem(keys.owned_artefacts(owner, kind), name)
 
 
-async def touch_thread(storage: Storage, owner: str, thread_id: str) -> None:
-    """Move a thread to the head of its owner's list, unless it was deleted meanwhile."""
-    await touch_existing(storage, [thread_entry(owner, thread_id)])
-
-
 @dataclass(frozen=True)
 class Entry:
     """Entry of a list."""
@@ -107,11 +102,6 @@ def artefact_entry(owner: str, kind: str, name: str) -> Entry:
     return Entry(keys.owned_artefacts(owner, kind), name, meta)
 
 
-def thread_entry(owner: str, thread_id: str) -> Entry:
-    """Return the entry of a thread."""
-    return Entry(keys.owned_threads(owner), thread_id, keys.thread_meta(thread_id))
-
-
 async def touch_existing(storage: Storage, entries: Sequence[Entry]) -> None:
     """Move entries to the heads of their lists, in one round trip; those without a record are not listed."""
     touches = [ScriptCall(_TOUCH, [entry.list], [entry.name]) for entry in entries]
@@ -127,11 +117,6 @@ async def touch_existing(storage: Storage, entries: Sequence[Entry]) -> None:
 def touch_run_call(owner: str, member: str) -> ScriptCall:
     """Return the script that lists an unfinished run of the owner."""
     return ScriptCall(_TOUCH, [keys.owned_runs(owner)], [member])
-
-
-def touch_thread_call(owner: str, thread_id: str) -> ScriptCall:
-    """Return the script of `touch_thread`."""
-    return ScriptCall(_TOUCH, [keys.owned_threads(owner)], [thread_id])
 
 
 async def list_owned(storage: Storage, owner: str, kind: str, *, after: str | None, limit: int) -> IndexPage:

@@ -8,9 +8,10 @@ import asyncio
 import json
 import operator
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from heapq import nlargest
 from typing import Any, Final
 
 from langgraph.config import get_config
@@ -42,8 +43,8 @@ _COMPARISONS: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
     "$lt": operator.lt,
     "$lte": operator.le,
 }
-_PAGE_SIZE: Final = 500
-"""Items per round trip."""
+_CHUNK: Final = 100
+"""Items that are read and compared at once; others wait meanwhile."""
 _MINUTE_MS: Final = 60_000
 
 _PUT: Final = Script.with_clock("""
@@ -187,21 +188,22 @@ class _Items:
         text = await self.storage.redis.get(self._item_key(member))
         return None if text is None else _parse_item(member, text)
 
-    async def list_below(self, prefix: Sequence[str]) -> list[Item]:
-        """Return all items in `prefix` and the namespaces below it."""
-        items: list[Item] = []
-        for page in _pages(await self._members(prefix)):
+    async def chunks_below(self, prefix: Sequence[str]) -> AsyncIterator[list[Item]]:
+        """Yield all items in `prefix` and the namespaces below it, in small chunks.
+
+        Between two chunks others have their turn.
+        """
+        async for page in self._members(prefix):
             texts = await self.storage.redis.mget([self._item_key(member) for member in page])
             pairs = list(zip(page, texts, strict=True))
-            items += [_parse_item(member, text) for member, text in pairs if text is not None]
+            yield [_parse_item(member, text) for member, text in pairs if text is not None]
             if expired := [member for member, text in pairs if text is None]:
                 await self._exist(expired)
-        return items
 
     async def namespaces(self, prefix: Sequence[str]) -> set[tuple[str, ...]]:
         """Return the namespaces that have items, from `prefix` on down."""
         namespaces: set[tuple[str, ...]] = set()
-        for page in _pages(await self._members(prefix)):
+        async for page in self._members(prefix):
             exist = await self._exist(page)
             namespaces |= {_split(member)[0] for member, exists in zip(page, exist, strict=True) if exists}
         return namespaces
@@ -217,10 +219,9 @@ class _Items:
 
     async def vectors(self, items: Sequence[Item]) -> list[bytes | None]:
         """Return the stored vectors of items; None for an item without."""
-        vectors: list[bytes | None] = []
-        for page in _pages([_member(item.namespace, item.key) for item in items]):
-            vectors += await self.storage.redis.mget([keys.store_vectors(self.owner, one) for one in page])
-        return vectors
+        members = [_member(item.namespace, item.key) for item in items]
+        names = [keys.store_vectors(self.owner, one) for one in members]
+        return list(await self.storage.redis.mget(names)) if names else []
 
     async def _exist(self, members: Sequence[str]) -> list[int]:
         """Return 1 or 0 for each member, and remove those of expired items from the index."""
@@ -230,11 +231,13 @@ class _Items:
         )
         return exist
 
-    async def _members(self, prefix: Sequence[str]) -> list[str]:
+    async def _members(self, prefix: Sequence[str]) -> AsyncIterator[list[str]]:
         start = _namespace_text(prefix).encode()
         low, high = (b"[" + start, b"[" + start + b"\xff") if start else (b"-", b"+")
-        members = await self.storage.redis.zrangebylex(keys.store_index(self.owner), low, high)
-        return [member.decode() for member in members]
+        key = keys.store_index(self.owner)
+        while members := await self.storage.redis.zrangebylex(key, low, high, start=0, num=_CHUNK):
+            yield [member.decode() for member in members]
+            low = b"(" + members[-1]
 
     def _keys(self, member: str) -> list[str]:
         """Return the keys of an item, of the index, and of the item's vectors."""
@@ -280,11 +283,6 @@ def _parse_time(microseconds: bytes) -> datetime:
     return datetime.fromtimestamp(int(microseconds) / 1e6, UTC)
 
 
-def _pages(members: Sequence[str]) -> Iterator[Sequence[str]]:
-    for start in range(0, len(members), _PAGE_SIZE):
-        yield members[start : start + _PAGE_SIZE]
-
-
 async def _execute(items: _Items, op: Op) -> Result:
     if isinstance(op, GetOp):
         item = await items.get(op.namespace, op.key)
@@ -313,31 +311,47 @@ async def _put(items: _Items, op: PutOp) -> None:
 
 async def _search(items: _Items, op: SearchOp) -> list[SearchItem]:
     """Return matching items, the best match of the query first, then the newest update first."""
-    below = await items.list_below(op.namespace_prefix)
-    matching = [item for item in below if _matches(item.value, op.filter or {})]
-    matches = [
-        SearchItem(item.namespace, item.key, item.value, item.created_at, item.updated_at, score)
-        for item, score in await _score(items, matching, op.query)
-    ]
-    matches.sort(key=lambda item: (item.score or 0.0, item.updated_at, item.key), reverse=True)
-    page = matches[op.offset : op.offset + op.limit]
+    score = await _scorer(items, op.query)
+    best: list[SearchItem] = []
+    end = op.offset + op.limit
+    async for chunk in items.chunks_below(op.namespace_prefix):
+        matching = [item for item in chunk if _matches(item.value, op.filter or {})]
+        best += [
+            SearchItem(item.namespace, item.key, item.value, item.created_at, item.updated_at, value)
+            for item, value in await score(matching)
+        ]
+        # Not after each chunk: a long page would be sorted again and again.
+        if len(best) > 2 * end + _CHUNK:
+            best = nlargest(end, best, key=_rank)
+    page = nlargest(end, best, key=_rank)[op.offset :]
     if op.refresh_ttl:
         await items.refresh(page)
     return page
 
 
-async def _score(
-    items: _Items, matching: Sequence[Item], query: str | None
-) -> list[tuple[Item, float | None]]:
-    """Return the items with their scores; with an index, those without vectors match no query."""
-    if not query:
-        return [(item, None) for item in matching]
-    if items.index is None:
-        return [(item, _word_overlap(query, item.value)) for item in matching]
-    pairs = zip(matching, await items.vectors(matching), strict=True)
-    indexed = [(item, vectors) for item, vectors in pairs if vectors and items.index.fits(vectors)]
-    scores = await items.index.scores(query, [vectors for _, vectors in indexed])
-    return [(item, score) for (item, _), score in zip(indexed, scores, strict=True)]
+def _rank(item: SearchItem) -> tuple[float, datetime, str]:
+    return (item.score or 0.0, item.updated_at, item.key)
+
+
+async def _scorer(
+    items: _Items, query: str | None
+) -> Callable[[Sequence[Item]], Awaitable[list[tuple[Item, float | None]]]]:
+    """Return a function that scores items; with an index, those without vectors match no query."""
+    index = items.index if query else None
+    target = await index.query_vector(query) if index and query else b""
+    words = _words(query or "")
+
+    async def score(matching: Sequence[Item]) -> list[tuple[Item, float | None]]:
+        if not query:
+            return [(item, None) for item in matching]
+        if index is None:
+            return [(item, _word_overlap(words, item.value)) for item in matching]
+        pairs = zip(matching, await items.vectors(matching), strict=True)
+        indexed = [(item, vectors) for item, vectors in pairs if vectors and index.fits(vectors)]
+        scores = await index.scores(target, [vectors for _, vectors in indexed])
+        return [(item, score) for (item, _), score in zip(indexed, scores, strict=True)]
+
+    return score
 
 
 async def _list_namespaces(items: _Items, op: ListNamespacesOp) -> list[tuple[str, ...]]:
@@ -391,9 +405,8 @@ def _compare(value: Any, name: str, operand: Any) -> bool:
     return bool(_COMPARISONS[name](value, operand)) if numbers or texts else False
 
 
-def _word_overlap(query: str, value: Any) -> float:
-    """Return the share of the query's words that occur in `value`, from 0 to 1."""
-    words = _words(query)
+def _word_overlap(words: set[str], value: Any) -> float:
+    """Return the share of the words that occur in `value`, from 0 to 1."""
     return len(words & _words(_text(value))) / len(words) if words else 0.0
 
 

@@ -33,9 +33,13 @@ class ItemIndex:
         texts = [text for path in paths for text in get_text_at_path(value, path) if text]
         return await self._embed(texts) if texts else b""
 
-    async def scores(self, query: str, stored: Sequence[bytes]) -> list[float]:
-        """Return the cosine of the query and each item's nearest vector; raises as `vectors_of`."""
-        return await asyncio.to_thread(self._cosines, await self._embed([query]), stored)
+    async def query_vector(self, query: str) -> bytes:
+        """Return the unit vector of a query; raises as `vectors_of`."""
+        return await self._embed([query])
+
+    async def scores(self, query: bytes, stored: Sequence[bytes]) -> list[float]:
+        """Return the cosine of a query's vector and each item's nearest one."""
+        return await asyncio.to_thread(self._cosines, query, stored)
 
     async def _embed(self, texts: list[str]) -> bytes:
         try:

@@ -160,14 +160,13 @@ async def _bind(storage: Storage, thread: Thread, facts: Mapping[str, str]) -> N
     try:
         await artefact.open(owner=thread.owner, thread=thread.id, facts=facts)
     except Missing:
-        await threads.unbind(storage, thread.id, token)
+        await threads.unbind(storage, thread, token)
         raise
 
 
 def _entries(thread: Thread) -> list[indexes.Entry]:
     kind, _, name = thread.artefact.partition(":")
-    entries = [indexes.artefact_entry(thread.owner, kind, name)] if name else []
-    return [*entries, indexes.thread_entry(thread.owner, thread.id)]
+    return [indexes.artefact_entry(thread.owner, kind, name)] if name else []
 
 
 def clean_message(text: str, limit: int = brief.MAX_TEXT) -> str:

@@ -367,8 +367,27 @@ _PARAMETER: Final = {
 }
 IDEMPOTENT: Final[dict[str, Any]] = {"parameters": [_PARAMETER]}
 """OpenAPI of a route that takes a key, which `create_once` reads."""
+T = TypeVar("T")
 _Created = TypeVar("_Created")
 _Existing = TypeVar("_Existing")
+_LEAVING_S: Final = 0.25
+"""Seconds between two looks at whether a client has left."""
+
+
+async def while_connected(request: Request, work: Coroutine[Any, Any, T], otherwise: T) -> T:
+    """Return the result of `work`; once the client has left, cancel it and return `otherwise`.
+
+    Nobody reads the reply then.
+    """
+    task = asyncio.ensure_future(work)
+    try:
+        while not (await asyncio.wait([task], timeout=_LEAVING_S))[0]:
+            if await request.is_disconnected():
+                return otherwise
+        return await task
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
 
 
 async def create_once(

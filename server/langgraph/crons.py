@@ -1,7 +1,7 @@
 """Routes of crons, and the loop that creates their runs when they are due."""
 
+import asyncio
 import logging
-import time
 import uuid
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
@@ -39,9 +39,12 @@ from callsheet.server.langgraph.schemas import (
 from callsheet.state.errors import CallsheetError, Invalid, Missing, Unavailable
 from callsheet.storage import crons
 from callsheet.storage.crons import Cron, Due
+from callsheet.storage.redis import health
 from callsheet.storage.threads import threads
 
 router = APIRouter(route_class=StrictRoute, tags=["crons"])
+_BATCH: Final = 100
+"""Crons that are claimed at once, and fired side by side."""
 CHECK_INTERVAL_S: Final = 1.0
 """Seconds between two checks for due crons."""
 _SCHEDULE_FIELDS: Final = 5
@@ -158,12 +161,13 @@ async def update_cron(cron_id: str, body: CronUpdate, request: Request) -> Respo
         name = (await crons.get(ctx.storage, owner, cron_id)).assistant
         assistant = await starting.resolve_assistant(ctx, owner, name)
         inputs.check_input(ctx.graphs[assistant.graph_id], body.input)
+    now_ms = await _now_ms(ctx)
     cron = await crons.update(
         ctx.storage,
         owner,
         cron_id,
-        lambda cron: _require_interval(ctx, _with_changes(cron, body)),
-        lambda cron: _next_ms(cron, _now_ms()),
+        lambda cron: _require_interval(ctx, _with_changes(cron, body, now_ms)),
+        lambda cron: _next_ms(cron, now_ms),
     )
     return JsonReply(await _view(ctx, cron))
 
@@ -235,26 +239,41 @@ def _zone(name: str | None) -> tzinfo:
 
 def start_firing(ctx: AppContext) -> Callable[[], Awaitable[object]]:
     """Start the loop that fires due crons, and return the function that stops it."""
-    return background.start_periodic(lambda: fire_due(ctx, _now_ms()), CHECK_INTERVAL_S, "crons do not fire")
+    return background.start_periodic(lambda: fire_due(ctx), CHECK_INTERVAL_S, "crons do not fire")
 
 
-async def fire_due(ctx: AppContext, now_ms: int) -> int:
-    """Create one run for every cron that is due at `now_ms`, and return the number of crons fired here.
+async def fire_due(ctx: AppContext, until_ms: int | None = None) -> int:
+    """Create one run for every cron that is due, and return the number of crons fired here.
 
-    A cron that came due several times while no process was running fires once.
+    A cron that came due several times while no process was running fires once. `until_ms` replaces the time
+    of Redis.
     """
     count = 0
-    for due in await crons.list_due(ctx.storage, now_ms):
-        try:
-            cron = await crons.get(ctx.storage, due.owner, due.id)
-        except Missing:
-            await crons.reschedule(ctx.storage, due, None)
-            continue
-        # The run's id is derived from the due time: a process that fires at the same moment, or after this
-        # one died before rescheduling, creates the same run.
+    while True:
+        now_ms, batch = await crons.claim_due(ctx.storage, _BATCH, until_ms)
+        if not batch:
+            return count
+        results = await asyncio.gather(*(_fire(ctx, due, now_ms) for due in batch), return_exceptions=True)
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+            count += result
+
+
+async def _fire(ctx: AppContext, due: Due, now_ms: int) -> bool:
+    try:
+        cron = await crons.get(ctx.storage, due.owner, due.id)
+    except Missing:
+        await crons.reschedule(ctx.storage, due, None)
+        return False
+    try:
+        # The run's id is derived from the due time: a process that fires after this one died before
+        # rescheduling creates the same run.
         await _start_run(ctx, cron, due)
-        count += await crons.reschedule(ctx.storage, due, _next_ms(cron, now_ms))
-    return count
+    except Unavailable:
+        await crons.release(ctx.storage, due)
+        raise
+    return await crons.reschedule(ctx.storage, due, _next_ms(cron, now_ms))
 
 
 async def _start_run(ctx: AppContext, cron: Cron, due: Due) -> None:
@@ -292,7 +311,7 @@ async def _create(request: Request, body: CronCreate, thread: str | None) -> Jso
 async def _store(ctx: AppContext, owner: str, body: CronCreate, thread: str | None, cron_id: str) -> Cron:
     assistant = await starting.resolve_assistant(ctx, owner, body.assistant_id)
     inputs.check_input(ctx.graphs[assistant.graph_id], body.input)
-    now_ms = _now_ms()
+    now_ms = await _now_ms(ctx)
     cron = Cron(
         cron_id,
         owner,
@@ -303,7 +322,7 @@ async def _store(ctx: AppContext, owner: str, body: CronCreate, thread: str | No
         now_ms,
         thread,
         body.timezone,
-        _end_ms(body.end_time),
+        _end_ms(body.end_time, now_ms),
         body.enabled,
         body.metadata or {},
         body.on_run_completed,
@@ -313,16 +332,16 @@ async def _store(ctx: AppContext, owner: str, body: CronCreate, thread: str | No
     return cron
 
 
-def _with_changes(cron: Cron, body: CronUpdate) -> Cron:
+def _with_changes(cron: Cron, body: CronUpdate, now_ms: int) -> Cron:
     names = {"timezone", "enabled", "on_run_completed"} & body.model_fields_set
     changes: JsonObject = {name: getattr(body, name) for name in names}
     if body.schedule:
         changes["schedule"] = body.schedule
     if "end_time" in body.model_fields_set:
-        changes["end_ms"] = _end_ms(body.end_time)
+        changes["end_ms"] = _end_ms(body.end_time, now_ms)
     if body.metadata is not None:
         changes["metadata"] = body.metadata
-    return replace(cron, **changes, payload={**cron.payload, **_run_payload(body)}, updated_ms=_now_ms())
+    return replace(cron, **changes, payload={**cron.payload, **_run_payload(body)}, updated_ms=now_ms)
 
 
 def _run_payload(body: CronCreate) -> JsonObject:
@@ -369,13 +388,13 @@ async def _view(ctx: AppContext, cron: Cron) -> JsonObject:
     }
 
 
-def _end_ms(end_time: datetime | None) -> int | None:
+def _end_ms(end_time: datetime | None, now_ms: int) -> int | None:
     """Return the time in milliseconds since the epoch; raise `Invalid` if it has passed."""
     if end_time is None:
         return None
     aware = end_time if end_time.tzinfo else end_time.replace(tzinfo=UTC)
     end_ms = int(aware.timestamp() * 1000)
-    if end_ms <= _now_ms():
+    if end_ms <= now_ms:
         raise Invalid(
             f"end_time {aware.isoformat()} has passed, so no run would start",
             remedy="send a later time, or leave it out; an existing cron is stopped with enabled: false",
@@ -383,5 +402,6 @@ def _end_ms(end_time: datetime | None) -> int | None:
     return end_ms
 
 
-def _now_ms() -> int:
-    return int(time.time() * 1000)
+async def _now_ms(ctx: AppContext) -> int:
+    """Return Redis' time, by which crons fire: clocks of servers differ."""
+    return int(await health.server_time_s(ctx.storage.redis) * 1000)

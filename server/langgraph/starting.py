@@ -25,7 +25,6 @@ from callsheet.server.langgraph.inputs import check_input, check_update, removes
 from callsheet.server.langgraph.schemas import ResumeValues, RunContext, RunCreate, checkpoint_of, run_request
 from callsheet.server.langgraph.states import find_state
 from callsheet.state.errors import Conflict, Invalid, Missing, Refused
-from callsheet.storage import indexes
 from callsheet.storage.assistants import Assistant, Assistants
 from callsheet.storage.runs import events
 from callsheet.storage.runs.records import RunRequest, ThreadPrecondition
@@ -236,10 +235,7 @@ async def record_run(ctx: AppContext, validated: ValidatedRun) -> StartedRun:
             await ctx.worker.submit(request)
             temporary = validated.new_thread is None
             return StartedRun(request.thread, request.id, events.START_ID, resumable, temporary=temporary)
-        created, _ = await asyncio.gather(
-            ctx.worker.submit(request),
-            indexes.touch_thread(ctx.storage, request.owner, request.thread),
-        )
+        created = await ctx.worker.submit(request)
         if created.verdict != "changed":
             return StartedRun(request.thread, created.run, created.since, resumable, request=request)
         # The thread changed after the validation: validate again.

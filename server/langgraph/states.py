@@ -21,7 +21,7 @@ from callsheet.server.http.auth import current_owner
 from callsheet.server.http.context import AppContext, app_context
 from callsheet.server.http.policy import LANGGRAPH_READ, LANGGRAPH_WRITE, with_policy
 from callsheet.server.http.replies import JsonReply, StreamingReply
-from callsheet.server.http.requests import Flag, Integer, StrictRoute
+from callsheet.server.http.requests import Flag, Integer, StrictRoute, while_connected
 from callsheet.server.langgraph import schemas
 from callsheet.server.langgraph.inputs import check_update
 from callsheet.server.langgraph.reply_schemas import STATE, STATES, StateUpdated
@@ -303,7 +303,8 @@ async def _history_reply(request: Request, thread_id: str, query: HistoryQuery) 
     if not record.graph:
         return JsonReply([])
     graph = graph_of_thread(ctx, record)
-    states, next_before = await _read_history(graph, thread_id, query, ctx.settings.max_history_bytes)
+    reading = _read_history(graph, thread_id, query, ctx.settings.max_history_bytes)
+    states, next_before = await while_connected(request, reading, (deque(), None))
     # The brackets, and the commas between the states.
     headers = {"Content-Length": str(sum(map(len, states)) + max(2, len(states) + 1))}
     if next_before:

@@ -21,7 +21,7 @@ from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import documented_wire_responses
 from callsheet.server.http.policy import LANGGRAPH_READ, LANGGRAPH_WRITE, with_policy
 from callsheet.server.http.replies import JsonReply
-from callsheet.server.http.requests import Flag, Integer, Number, StrictRoute
+from callsheet.server.http.requests import Flag, Integer, Number, StrictRoute, while_connected
 from callsheet.server.langgraph.reply_schemas import ItemReply, ItemsReply, NamespacesReply
 from callsheet.server.langgraph.schemas import Body, JsonObject, ListPage, Responses
 from callsheet.state.errors import Invalid
@@ -118,7 +118,7 @@ async def search_items(request: Request, body: ItemSearch | None = None) -> Resp
     """
     search = body or ItemSearch()
     with _store_errors():
-        items = await _store(request).asearch(
+        searching = _store(request).asearch(
             tuple(search.namespace_prefix),
             query=search.query,
             filter=search.filter,
@@ -126,6 +126,7 @@ async def search_items(request: Request, body: ItemSearch | None = None) -> Resp
             offset=search.offset,
             refresh_ttl=search.refresh_ttl,
         )
+        items = await while_connected(request, searching, [])
     return JsonReply({"items": [_item_view(item) for item in items]})
 
 

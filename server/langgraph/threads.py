@@ -3,7 +3,7 @@
 import asyncio
 import re
 import uuid
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Annotated, Any, Final, Literal
@@ -17,7 +17,14 @@ from callsheet.server.http.auth import current_owner
 from callsheet.server.http.context import AppContext, app_context
 from callsheet.server.http.policy import LANGGRAPH_READ, LANGGRAPH_WRITE, with_policy
 from callsheet.server.http.replies import JsonReply
-from callsheet.server.http.requests import IDEMPOTENT, Number, StrictRoute, create_once, identifier
+from callsheet.server.http.requests import (
+    IDEMPOTENT,
+    Number,
+    StrictRoute,
+    create_once,
+    identifier,
+    while_connected,
+)
 from callsheet.server.langgraph import retention, schemas, states
 from callsheet.server.langgraph.reply_schemas import THREADS, PruneReply, ThreadReply, ThreadSizeReply
 from callsheet.server.langgraph.retention import delete_with_runs
@@ -35,10 +42,11 @@ from callsheet.server.langgraph.states import Superstep, find_state
 from callsheet.state.errors import CallsheetError, Missing, Refused
 from callsheet.storage.checkpoints import maintenance
 from callsheet.storage.threads import threads
+from callsheet.storage.threads.selection import Order, select
 from callsheet.storage.threads.threads import NewThread, Thread
 
-_CHUNK: Final = 200
-"""Threads read in one round trip."""
+_CHUNK: Final = 100
+"""Threads whose records, and states, are read in one round trip."""
 _PATH_PART: Final = re.compile(r"([^.\[\]]+)|\[(-?\d+)\]")
 
 
@@ -54,7 +62,7 @@ class ThreadSearch(ThreadCount, ListPage):
     """Filter, order and fields of a search for threads."""
 
     ids: list[str] | None = Field(None, max_length=1_000)
-    sort_by: Literal["thread_id", "status", "created_at", "updated_at", "state_updated_at"] = "updated_at"
+    sort_by: Order = "updated_at"
     sort_order: Literal["asc", "desc"] = "desc"
     select: list[str] | None = None
     extract: dict[str, str] | None = Field(None, max_length=10)
@@ -62,27 +70,55 @@ class ThreadSearch(ThreadCount, ListPage):
 
 async def find_threads(ctx: AppContext, owner: str, search: ThreadSearch) -> list[Thread]:
     """Return a page of matching threads, and one more if there is a next page."""
-    if search.ids is None and search.sort_by == "updated_at":
-        return await _find_in_index_order(ctx, owner, search)
-    if search.ids is None:
-        records = [record async for record in _all_threads(ctx, owner)]
-    else:
+    if search.ids is not None:
         named = await threads.get_many(ctx.storage, search.ids, owner)
-        records = [record for record in named if record]
-    matching = [record for record in records if await matches(ctx, record, search)]
-    matching.sort(key=lambda record: _sort_key(record, search.sort_by), reverse=search.sort_order == "desc")
-    return list(search.cut(matching))
+        matching = await _matching(ctx, [record for record in named if record], search)
+        matching.sort(
+            key=lambda record: _sort_key(record, search.sort_by), reverse=search.sort_order == "desc"
+        )
+        return list(search.cut(matching))
+    selected = await select(ctx.storage, owner, status=search.status, metadata=search.metadata)
+    is_exact, end = selected.is_exact and search.values is None, search.limit + 1
+    skip, later = (search.offset, 0) if is_exact else (0, search.offset)
+    page: dict[str, Thread] = {}
+    descending = search.sort_order == "desc"
+    ids = selected.ids(search.sort_by, descending=descending, skip=skip, wanted=later + end)
+    chunk = min(_CHUNK, end) if is_exact else _CHUNK
+    async for records in _read(ctx, owner, ids, search, chunk):
+        page |= {record.id: record for record in records}
+        if len(page) >= later + end:
+            break
+    return list(page.values())[later : later + end]
 
 
 async def count_matching(ctx: AppContext, owner: str, query: ThreadCount) -> int:
     """Return the number of matching threads."""
-    if query == ThreadCount():
-        return await threads.count(ctx.storage, owner)
-    return sum([await matches(ctx, record, query) async for record in _all_threads(ctx, owner)])
+    selected = await select(ctx.storage, owner, status=query.status, metadata=query.metadata)
+    if selected.is_exact and query.values is None:
+        return await selected.count()
+    ids = set[str]()
+    async for records in _read(ctx, owner, selected.ids("updated_at"), query):
+        ids |= {record.id for record in records}
+    return len(ids)
 
 
-async def matches(ctx: AppContext, record: Thread, query: ThreadCount) -> bool:
-    """Return whether a thread matches a filter."""
+async def _read(
+    ctx: AppContext, owner: str, ids: AsyncIterator[list[str]], query: ThreadCount, chunk: int = _CHUNK
+) -> AsyncIterator[list[Thread]]:
+    """Yield the threads that match, in the order of `ids`, a chunk at a time."""
+    async for names in ids:
+        for start in range(0, len(names), chunk):
+            records = await threads.existing(ctx.storage, names[start : start + chunk], owner)
+            yield await _matching(ctx, records, query)
+
+
+async def _matching(ctx: AppContext, records: Sequence[Thread], query: ThreadCount) -> list[Thread]:
+    """Return the threads that match a filter; their states are read in one batch."""
+    matches = await asyncio.gather(*(_matches(ctx, record, query) for record in records))
+    return [record for record, is_match in zip(records, matches, strict=True) if is_match]
+
+
+async def _matches(ctx: AppContext, record: Thread, query: ThreadCount) -> bool:
     if query.status not in {None, record.status} or not contains(record.metadata, query.metadata):
         return False
     if query.values is None:
@@ -118,32 +154,10 @@ def _value_at(value: Any, path: str) -> Any:
     return value
 
 
-async def _find_in_index_order(ctx: AppContext, owner: str, search: ThreadSearch) -> list[Thread]:
-    """Return the page, reading the index, which is in this order already, only as far as needed."""
-    matching: list[Thread] = []
-    async for record in _all_threads(ctx, owner, oldest_first=search.sort_order == "asc"):
-        if await matches(ctx, record, search):
-            matching.append(record)
-            if len(matching) > search.offset + search.limit:
-                break
-    return list(search.cut(matching))
-
-
-async def _all_threads(ctx: AppContext, owner: str, *, oldest_first: bool = False) -> AsyncIterator[Thread]:
-    start, seen = 0, set[str]()
-    while page := await threads.list_newest(ctx.storage, owner, start, _CHUNK, oldest_first=oldest_first):
-        for record in page:
-            # A thread that changes while the list is read may be read twice.
-            if record.id not in seen:
-                seen.add(record.id)
-                yield record
-        start += len(page)
-
-
 def _sort_key(record: Thread, sort_by: str) -> tuple[Any, str]:
     keys: JsonObject = {
         "thread_id": record.id,
-        "status": record.status,
+        "status": (record.status, record.updated_ms),
         "created_at": record.created_ms,
         "state_updated_at": record.state_updated_ms,
         "updated_at": record.updated_ms,
@@ -212,7 +226,6 @@ async def _create(ctx: AppContext, owner: str, body: ThreadCreate, token: str) -
         graph if isinstance(graph, str) else "",
         metadata,
         _ttl(body.ttl) or default_ttl(ctx.options),
-        has_unused_id=body.thread_id is None,
         token=token,
     )
     record = await threads.create(ctx.storage, new, or_get=body.if_exists == "do_nothing")
@@ -233,7 +246,7 @@ async def _create(ctx: AppContext, owner: str, body: ThreadCreate, token: str) -
 async def search_threads(request: Request, body: ThreadSearch | None = None) -> Response:
     """Search threads, last updated first by default."""
     ctx, search = app_context(request), body or ThreadSearch()
-    records = await find_threads(ctx, current_owner(request), search)
+    records = await while_connected(request, find_threads(ctx, current_owner(request), search), [])
     # Concurrently, so that the states are read in one batch.
     views = await asyncio.gather(*(_search_result(ctx, record, search) for record in records))
     return page_reply(views, search)
@@ -244,7 +257,8 @@ async def search_threads(request: Request, body: ThreadSearch | None = None) -> 
 async def count_threads(request: Request, body: ThreadCount | None = None) -> Response:
     """Count threads."""
     ctx, owner = app_context(request), current_owner(request)
-    return JsonReply(await count_matching(ctx, owner, body or ThreadCount()))
+    counting = count_matching(ctx, owner, body or ThreadCount())
+    return JsonReply(await while_connected(request, counting, 0))
 
 
 @router.post("/prune", responses=write_responses(PruneReply))

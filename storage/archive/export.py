@@ -1,6 +1,7 @@
 """Export of a thread: its record, every checkpoint, and its artefacts with all versions and files."""
 
 import json
+import operator
 from base64 import b64encode
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -83,6 +84,8 @@ class _CheckpointEncoder:
         self._numbers: dict[str, int] = {}
         """Number of each element already written, by its JSON."""
         self._numbers_by_identity: dict[int, int] = {}
+        self._newest: dict[tuple[str, str], tuple[list[Any], list[list[int]]]] = {}
+        """The newest list of each namespace and channel, and its spans; most lists begin with it."""
 
     def lines(self, checkpoints: Iterator[CheckpointTuple]) -> Iterator[_Line]:
         """Yield the lines of the checkpoints, which must all stay alive: elements are known by identity."""
@@ -102,9 +105,14 @@ class _CheckpointEncoder:
         if type(value) is not list:
             yield "value", data | {"value": self._codec.encode(value)}
             return
-        for element in value:
+        before, spans = self._newest.get((namespace, channel), ([], []))
+        is_longer = len(before) <= len(value) and all(map(operator.is_, before, value))
+        spans = [*spans[:-1], list(spans[-1])] if is_longer and spans else []
+        for element in value[len(before) if spans else 0 :]:
             yield from self._element(element)
-        yield "value", data | {"elements": [self._numbers_by_identity[id(element)] for element in value]}
+            _extend(spans, self._numbers_by_identity[id(element)])
+        self._newest[namespace, channel] = value, spans
+        yield "value", data | {"spans": spans}
 
     def _element(self, element: Any) -> Iterator[_Line]:
         if id(element) in self._numbers_by_identity:
@@ -131,6 +139,14 @@ class _CheckpointEncoder:
                 for task, channel, value in entry.pending_writes or ()
             ],
         }
+
+
+def _extend(spans: list[list[int]], number: int) -> None:
+    """Append a number to numbers given as spans, each a first one and a count."""
+    if spans and number == sum(spans[-1]):
+        spans[-1][1] += 1
+    else:
+        spans.append([number, 1])
 
 
 async def _artefact(source: ExportSource, artefact: Artefact) -> AsyncIterator[_Line]:

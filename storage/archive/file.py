@@ -16,7 +16,10 @@ from callsheet.storage.artefacts.receipts import escape_part
 
 _REMEDY: Final = "export the thread again"
 _MAX_MS: Final = 10**14
+MAX_REFERENCES: Final = 40_000_000
+"""Most elements of all lists in all states, each 8 bytes: those of 3,600 turns with two messages each."""
 ChannelVersion = int | str
+_Number = Annotated[int, Field(ge=0, lt=2**31)]
 
 
 class _Line(BaseModel):
@@ -54,6 +57,15 @@ class _Value(_Line):
     version: ChannelVersion
     value: dict[str, Any] | None = None
     elements: list[int] | None = None
+    """Numbers of a list's elements, in version 2 of the format."""
+    spans: list[Annotated[list[_Number], Field(min_length=2, max_length=2)]] | None = None
+    """The same as spans of consecutive numbers, each a first one and a count."""
+
+    def ranges(self) -> list[range] | None:
+        """Return the numbers of the elements; None for a value that is no list of elements."""
+        if self.spans is not None:
+            return [range(first, first + count) for first, count in self.spans]
+        return None if self.elements is None else [range(number, number + 1) for number in self.elements]
 
 
 class _Write(_Line):
@@ -256,8 +268,12 @@ class _FileReader:
     """Namespaces and ids of the checkpoints."""
     empty: set[tuple[str, str, ChannelVersion]] = field(default_factory=set)
     """Versions of channels that have no value."""
-    unused: set[tuple[Any, ...]] = field(default_factory=set)
-    """Elements and values that no line has referred to."""
+    unused: set[tuple[str, str, ChannelVersion]] = field(default_factory=set)
+    """Values that no checkpoint has."""
+    unused_elements: set[int] = field(default_factory=set)
+    """Elements that no value has."""
+    references: int = 0
+    """Elements of all lists, each as often as a list has it."""
 
     def read(self, kind: str, data: Mapping[str, Any]) -> None:
         match kind:
@@ -268,7 +284,7 @@ class _FileReader:
                 element = _Element.model_validate(data)
                 _require_once(element.number not in self.elements, f"element {element.number}")
                 self.elements[element.number] = self.codec.decode(element.value)
-                self.unused.add((element.number,))
+                self.unused_elements.add(element.number)
             case "value":
                 self._add_value(_Value.model_validate(data))
             case "checkpoint":
@@ -285,10 +301,12 @@ class _FileReader:
     def file(self) -> ThreadFile:
         if self.thread is None:
             raise Invalid("the file has no thread", remedy=_REMEDY)
+        if self.unused_elements:
+            number = min(self.unused_elements)
+            raise Invalid(f"the file has the element {number}, which no list has", remedy=_REMEDY)
         if self.unused:
-            name = next(iter(self.unused))
-            kind = "element" if len(name) == 1 else "value"
-            raise Invalid(f"the file has the {kind} {name}, which no checkpoint has", remedy=_REMEDY)
+            value = next(iter(self.unused))
+            raise Invalid(f"the file has the value {value}, which no checkpoint has", remedy=_REMEDY)
         artefacts = tuple(artefact.entry() for artefact in self.artefacts)
         names = [artefact.name for artefact in artefacts]
         if names and names[0] != self.thread.artefact:
@@ -301,11 +319,30 @@ class _FileReader:
         key = (line.ns, line.channel, line.version)
         _require_once(key not in self.values, f"the value of {line.channel!r} in version {line.version!r}")
         self.unused.add(key)
-        if line.elements is not None:
-            self.unused.difference_update((number,) for number in line.elements)
-            self.values[key] = [self.elements[number] for number in line.elements]
-        else:
+        ranges = line.ranges()
+        if ranges is None:
             self.values[key] = self.codec.decode(line.value or {})
+            return
+        self._count(sum(map(len, ranges)))
+        self.values[key] = elements = list[Any]()
+        for numbers in ranges:
+            elements += map(self.elements.__getitem__, numbers)
+            self._note_used(numbers)
+
+    def _count(self, references: int) -> None:
+        """Count the elements of a list; raises `Invalid` for more than memory should hold."""
+        self.references += references
+        if self.references > MAX_REFERENCES and not self.codec.trusted:
+            raise Invalid(
+                f"the lists of the file have more than {MAX_REFERENCES} elements in all",
+                remedy="on the server's machine run: callsheet threads import FILE --trust",
+            )
+
+    def _note_used(self, numbers: range) -> None:
+        if len(self.unused_elements) < len(numbers):
+            self.unused_elements = {number for number in self.unused_elements if number not in numbers}
+        else:
+            self.unused_elements.difference_update(numbers)
 
     def _add_checkpoint(self, line: _Checkpoint) -> None:
         checkpoint, metadata = self.codec.decode(line.checkpoint), self.codec.decode(line.metadata)

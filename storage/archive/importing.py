@@ -12,14 +12,14 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver, Checkpoint, CheckpointMetadata
 
 from callsheet.state.errors import Conflict, Fenced, Unavailable
-from callsheet.storage import indexes, questions
+from callsheet.storage import indexes, questions, thread_search
 from callsheet.storage.archive.file import ArtefactEntry, CheckpointEntry, OriginLine, ThreadFile
 from callsheet.storage.artefacts import files
 from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.storage.artefacts.files import FileRecord
 from callsheet.storage.redis import keys
 from callsheet.storage.redis.connection import Storage
-from callsheet.storage.redis.scripts import Argument, Script
+from callsheet.storage.redis.scripts import Argument, Script, ScriptCall
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import Thread
 
@@ -113,7 +113,6 @@ class Importer:
             raise
         record = await threads.get(self._storage, hold.thread, owner)
         ttl = file.thread.ttl.model_dump() if file.thread.ttl else None
-        # Also adds the thread to its owner's list.
         return await threads.update_metadata(self._storage, record, {}, ttl)
 
     async def _reserve(self, thread: str, owner: str) -> _Hold:
@@ -154,7 +153,9 @@ class Importer:
         names = [keys.thread_meta(hold.thread), keys.run_keys(hold.thread).lease]
         if file.thread.interrupts:
             await questions.note_waiting(self._storage, hold.owner, hold.thread)
-        if not await _PUBLISH(self._storage.redis, names, [hold.epoch, hold.token, _UNFINISHED, *fields]):
+        publication = ScriptCall(_PUBLISH, names, [hold.epoch, hold.token, _UNFINISHED, *fields])
+        redis, thread = self._storage.redis, hold.thread
+        if not await thread_search.write_announced(redis, hold.owner, thread, publication):
             raise Fenced(f"another import took over thread {hold.thread!r} at the end")
 
     def _artefact(self, entry: ArtefactEntry, hold: _Hold) -> Artefact:

@@ -18,8 +18,10 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from callsheet.state.errors import Invalid
 
 FORMAT: Final = "callsheet-thread"
-VERSION: Final = 2
-"""Version of the format; files of other versions are refused."""
+VERSION: Final = 3
+"""Version of the format that is written. Version 2 listed the number of each element of a list."""
+_READABLE: Final = (2, 3)
+"""Versions that are read; files of others are refused."""
 _REMEDY: Final = "export the thread again"
 _CHECKSUM_DIGITS: Final = 16
 """Hexadecimal digits of a line's checksum, which detects damage, not tampering."""
@@ -92,9 +94,10 @@ def _parse_line(number: int, line: bytes) -> tuple[str, dict[str, Any]]:
 def _check_header(kind: str, data: Mapping[str, Any]) -> None:
     if kind != "header" or data.get("format") != FORMAT:
         raise _not_a_thread()
-    if data.get("version") != VERSION:
+    if data.get("version") not in _READABLE:
+        versions = " and ".join(map(str, _READABLE))
         raise Invalid(
-            f"the file has version {data.get('version')!r} of the format; only version {VERSION} can be read",
+            f"the file has version {data.get('version')!r} of the format; only {versions} can be read",
             remedy="export the thread again with this version of Callsheet",
         )
 
@@ -131,6 +134,7 @@ class ValueCodec:
 
     def __init__(self, *, trusted: bool = False) -> None:
         """`trusted` constructs every type that a file names, which may run code: only for one's own files."""
+        self.trusted: Final = trusted
         self._serde = JsonPlusSerializer(allowed_msgpack_modules=True if trusted else None)
 
     def encode(self, value: Any) -> dict[str, Any]:

@@ -127,9 +127,7 @@ return reply(newest(ARGV[6]))
 
 _GIVEN: Final = Script(_READ + "return reply({unpack(ARGV, 6)})")
 
-_PAGE: Final = Script(
-    _READ
-    + r"""
+_FIELDS_OF_PAGE: Final = r"""
 local name, before, limit = unpack(ARGV, 6, 8)
 
 -- The bound of the members older than a checkpoint, or nil if it is not stored. It may be in an enclosing
@@ -150,9 +148,16 @@ if before ~= '' then bound = bound_of(before) end
 for at, member in ipairs(bound and newest_members(name, bound, limit) or {}) do
   fields[at] = field_of(member)
 end
-return reply(fields)
 """
-)
+
+_PAGE: Final = Script(_READ + _FIELDS_OF_PAGE + "return reply(fields)")
+
+_RECORDS: Final = "return {fields, #fields > 0 and redis.call('HMGET', records, unpack(fields)) or {}}"
+"""Fields and records, without their values."""
+
+_RECORDS_OF_PAGE: Final = Script(_READ + _FIELDS_OF_PAGE + _RECORDS)
+
+_RECORDS_GIVEN: Final = Script(THREAD + "local fields = {unpack(ARGV)}\n" + _RECORDS)
 
 _MEMBERS: Final = Script(THREAD + "return members()")
 
@@ -262,6 +267,12 @@ def _page_call(reader: Reader, namespace: bytes, before: bytes, limit: int) -> S
     There are none if `before` is stored neither in the namespace nor in an enclosing one.
     """
     return _read_call(_PAGE, reader, namespace, before, limit)
+
+
+def _records_call(keys: CheckpointKeys, namespace: bytes, before: bytes, limit: int) -> ScriptCall:
+    """Read the fields and records of the checkpoints that `_page_call` reads, without their values."""
+    no_log = (b"", -1, b"", b"", 0)
+    return ScriptCall(_RECORDS_OF_PAGE, keys, (*no_log, namespace, before, limit))
 
 
 def _members_call(keys: CheckpointKeys) -> ScriptCall:
@@ -483,19 +494,31 @@ class Listing:
             size = min(PAGE_SIZE, self._remaining)
         if criteria.namespace is None or criteria.checkpoint or self._fields is not None:
             return (yield from self._fetch_given(thread, size))
-        namespace, before = encode_name(criteria.namespace), encode_name(self._cursor)
-
-        def call(reader: Reader) -> ScriptCall:
-            return _page_call(reader, namespace, before, size)
-
-        page = yield from _read(self._context, thread, call, self._shared)
-        if not page and self._cursor:
+        page, fetched = yield from self._fetch_page(thread, criteria.namespace, size)
+        if not fetched and self._cursor:
             # Perhaps the cursor was deleted, and the others can only be compared by their ids.
             return (yield from self._fetch_given(thread, size))
-        self._exhausted = len(page) < size
-        if page:
-            self._cursor = page[-1].checkpoint["id"]
+        self._exhausted = len(fetched) < size
+        if fetched:
+            self._cursor = fetched[-1]
         return page
+
+    def _fetch_page(
+        self, thread: str, namespace: str, size: int
+    ) -> Operation[tuple[list[CheckpointTuple], list[str]]]:
+        """Return the checkpoints that match, and the ids of all that were looked at."""
+        name, before = encode_name(namespace), encode_name(self._cursor)
+        if self._criteria.metadata:
+            keys = self._context.policy.keys(thread)
+            ((fields, records),) = yield [_records_call(keys, name, before, size)]
+            matching = yield from self._fetch_matching(thread, fields, records)
+            return matching, [decode_name(field.split(NUL, 1)[1]) for field in fields]
+
+        def call(reader: Reader) -> ScriptCall:
+            return _page_call(reader, name, before, size)
+
+        page = yield from _read(self._context, thread, call, self._shared)
+        return page, [each.checkpoint["id"] for each in page]
 
     def _fetch_given(self, thread: str, size: int) -> Operation[list[CheckpointTuple]]:
         """Fetch one checkpoint, or those that no lex range covers in order of age."""
@@ -505,9 +528,26 @@ class Listing:
         self._exhausted = not self._fields
         if not batch:
             return []
+        if self._criteria.metadata:
+            ((fields, records),) = yield [
+                ScriptCall(_RECORDS_GIVEN, self._context.policy.keys(thread), batch)
+            ]
+            return (yield from self._fetch_matching(thread, fields, records))
+        return (yield from self._fetch_fields(thread, batch))
 
+    def _fetch_matching(
+        self, thread: str, fields: Sequence[bytes], records: Sequence[bytes | None]
+    ) -> Operation[list[CheckpointTuple]]:
+        """Fetch those checkpoints whose records match: the values of the others are many, and not wanted."""
+        decode, criteria = self._context.codec.decode_record, self._criteria
+        pairs = zip(fields, records, strict=True)
+        matching = [field for field, data in pairs if data and criteria.matches(decode(data).metadata)]
+        wanted = matching[: self._remaining]
+        return (yield from self._fetch_fields(thread, wanted)) if wanted else []
+
+    def _fetch_fields(self, thread: str, fields: Sequence[bytes]) -> Operation[list[CheckpointTuple]]:
         def call(reader: Reader) -> ScriptCall:
-            return _given_call(reader, batch)
+            return _given_call(reader, fields)
 
         return (yield from _read(self._context, thread, call, self._shared))
 

@@ -386,6 +386,38 @@ def owned_threads(owner: str) -> str:
     return f"owner:{hash_tag(owner)}:threads"
 
 
+class ThreadSearchKeys(NamedTuple):
+    """The index of an owner's threads, in one slot."""
+
+    updated: str
+    """Sorted set of the threads by last change."""
+    created: str
+    """Sorted set of the threads by creation."""
+    state: str
+    """Sorted set of the threads by last change of the state."""
+    ids: str
+    """Sorted set of the threads by id."""
+    rows: str
+    """Hash of the sets that each thread is in, and counters of the index."""
+    changes: str
+    """Sorted set of the threads whose records may differ from the index, by time."""
+    runs: str
+    """The owner's unfinished runs; their threads may differ as well."""
+
+
+@lru_cache(maxsize=1024)
+def thread_search(owner: str) -> ThreadSearchKeys:
+    """Keys of the index of the owner's threads."""
+    stem = owned_threads(owner)
+    parts = [f"{stem}:{part}" for part in ("created", "state", "ids", "rows", "changes")]
+    return ThreadSearchKeys(*(stem, *parts, owned_runs(owner)))
+
+
+def threads_with(owner: str, name: str) -> str:
+    """Sorted set of the owner's threads with one status or one value in their metadata, by last change."""
+    return f"{owned_threads(owner)}:with:{name}"
+
+
 def owned_runs(owner: str) -> str:
     """Sorted set of the owner's unfinished runs, by creation. A run in it may have ended."""
     return f"owner:{hash_tag(owner)}:runs"
@@ -534,6 +566,8 @@ CRONS_DUE: Final = "crons:due"
 
 DATA_FORMAT: Final = "callsheet:format"
 """Hash: number of the data's format as `version`; process that migrates it, and the end of its lease."""
+CRONS_CLAIMED: Final = "{crons:due}:claimed"
+"""Sorted set of the cron jobs that a process is firing, by end of its claim."""
 
 DATA_MARKER: Final = "callsheet:marker"
 """Random text, written by the first server; another text shows that the data was emptied or replaced."""

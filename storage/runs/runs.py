@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from callsheet.state.errors import Busy, Conflict, Fenced, Missing
-from callsheet.storage import indexes
+from callsheet.storage import indexes, thread_search
 from callsheet.storage.redis import keys
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.redis.renamed_fields import RUN_FIELDS
@@ -94,7 +94,7 @@ class Runs:
         _, _, answer = await self.redis.execute_batch([entry, owned, record])
         verdict, run, since = _texts(answer)
         if run != request.id:
-            await self._unlist(request.owner, _member(thread, request.id))
+            await self._unlist(request.owner, (thread, request.id))
         _require_recorded(verdict, run, request)
         if run != request.id:
             await self.unschedule_check(thread, request.id)
@@ -333,16 +333,16 @@ class Runs:
 
     async def unlist(self, run: Run, until_ms: int) -> None:
         """Remove a run that ended from its owner's list, unless it was continued after `until_ms`."""
-        await self._unlist(run.owner, _member(run.thread, run.id), until_ms)
+        await self._unlist(run.owner, (run.thread, run.id), until_ms)
 
-    async def _unlist(self, owner: str, member: str, until_ms: int | str = "+inf") -> None:
-        await indexes.DROP_UNTIL(self.redis, [keys.owned_runs(owner)], [member, until_ms])
+    async def _unlist(self, owner: str, name: tuple[str, str], until_ms: int | str = "+inf") -> bool:
+        """Remove a run from its owner's list, and return whether it was there until `until_ms`."""
+        return await thread_search.drop_run(self.redis, owner, name[0], _member(*name), until_ms)
 
     async def _drop_ended(self, owner: str, name: tuple[str, str], run: Run | None, since_ms: int) -> bool:
         """Drop the entry of a run that has ended or was never recorded; return whether it was dropped."""
         # One that is continued meanwhile has a later time; a new one's record is written after its entry.
-        drop, limit = (indexes.DROP_UNTIL, since_ms) if run else (indexes.DROP_OLDER, _UNRECORDED_MS)
-        return bool(await drop(self.redis, [keys.owned_runs(owner)], [_member(*name), limit]))
+        return await self._unlist(owner, name, since_ms if run else -_UNRECORDED_MS)
 
     async def mark_webhook_called(self, thread: str, run: str) -> None:
         """Record that the run's webhook was called, or given up."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from callsheet.state.errors import Busy, Conflict, Missing, Unavailable
-from callsheet.storage import indexes, questions
+from callsheet.storage import questions, thread_search
 from callsheet.storage.assistants import default_id
 from callsheet.storage.redis import keys, keyspace
 from callsheet.storage.redis.connection import Storage
@@ -213,8 +213,6 @@ class NewThread:
     graph: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     ttl: Mapping[str, Any] | None = None
-    has_unused_id: bool = False
-    """True if the server has just generated the id, which is then unused: saves a round trip."""
     token: str = field(default_factory=lambda: str(uuid.uuid4()))
     """Distinguishes the thread of this call from an existing one."""
 
@@ -226,14 +224,10 @@ async def create(storage: Storage, new: NewThread, *, or_get: bool = False) -> T
     """
     ttl = json.dumps(new.ttl) if new.ttl else ""
     args = [new.token, new.owner, new.graph, json.dumps(new.metadata), ttl]
-    calls = [ScriptCall(_CREATE, [keys.thread_meta(new.id)], args)]
-    if new.has_unused_id:
-        calls.append(indexes.touch_thread_call(new.owner, new.id))
-    created_ms, *_ = await storage.redis.execute_batch(calls)
+    call = ScriptCall(_CREATE, [keys.thread_meta(new.id)], args)
+    created_ms = await thread_search.write_announced(storage.redis, new.owner, new.id, call)
     if created_ms:
         record = _new_record(new, int(created_ms))
-        if not new.has_unused_id:
-            await indexes.touch_thread(storage, record.owner, record.id)
         await _schedule_expiry(storage, record)
         return record
     existing = await find(storage, new.id, new.owner) if or_get else None
@@ -245,14 +239,15 @@ async def create(storage: Storage, new: NewThread, *, or_get: bool = False) -> T
 async def bind(storage: Storage, thread: Thread) -> str:
     """Create the thread, or check that the existing one has the same owner, graph and artefact.
 
-    Return a token with which `unbind` undoes it. The caller moves the thread to the head of the owner's list.
-    Raises `Missing` for a thread of another owner or artefact, which must be indistinguishable from one that
-    does not exist, and for one that is being deleted; `Conflict` for one with another graph.
+    Return a token with which `unbind` undoes it. Raises `Missing` for a thread of another owner or artefact,
+    which must be indistinguishable from one that does not exist, and for one that is being deleted;
+    `Conflict` for one with another graph.
     """
     metadata = json.dumps({"graph_id": thread.graph, "assistant_id": default_id(thread.graph)})
     token = str(uuid.uuid4())
     args = [thread.owner, thread.graph, thread.artefact, metadata, token]
-    answer: list[bytes] = await _BIND(storage.redis, [keys.thread_meta(thread.id)], args)
+    call = ScriptCall(_BIND, [keys.thread_meta(thread.id)], args)
+    answer: list[bytes] = await thread_search.write_announced(storage.redis, thread.owner, thread.id, call)
     owner, graph, artefact = (part.decode() for part in answer)
     if owner != thread.owner or (artefact != thread.artefact and graph == thread.graph):
         raise missing_thread(thread.id)
@@ -264,9 +259,10 @@ async def bind(storage: Storage, thread: Thread) -> str:
     return token
 
 
-async def unbind(storage: Storage, thread_id: str, token: str) -> None:
+async def unbind(storage: Storage, thread: Thread, token: str) -> None:
     """Delete a thread that the `bind` of this token has created, unless it has runs. Twice is safe."""
-    await _UNBIND(storage.redis, [keys.thread_meta(thread_id)], [token])
+    call = ScriptCall(_UNBIND, [keys.thread_meta(thread.id)], [token])
+    await thread_search.write_announced(storage.redis, thread.owner, thread.id, call)
 
 
 def link_artefact_call(thread_id: str, owner: str, artefact: str) -> ScriptCall:
@@ -310,23 +306,32 @@ async def list_newest(
 ) -> list[Thread]:
     """Return up to `count` of the owner's threads by last update, from index `start` on.
 
-    Ids without a thread are removed from the list, so a page may be shorter; only the end is empty.
+    The first page sees every change that was answered before. Ids without a thread are removed from the
+    list, so a page may be shorter; only the end is empty.
     """
+    if not start:
+        await thread_search.refresh(storage.redis, owner)
     while True:
         members = await storage.redis.zrange(
             keys.owned_threads(owner), start, start + count - 1, desc=not oldest_first
         )
         ids = [member.decode() for member in members]
-        records = await get_many(storage, ids, owner)
-        missing = [thread_id for thread_id, record in zip(ids, records, strict=True) if record is None]
-        if missing:
-            await storage.redis.zrem(keys.owned_threads(owner), *missing)
-        if not missing or len(missing) < len(ids):
-            return [record for record in records if record is not None]
+        records = await existing(storage, ids, owner)
+        if records or not ids:
+            return records
+
+
+async def existing(storage: Storage, thread_ids: Sequence[str], owner: str) -> list[Thread]:
+    """Return those of the owner's threads that exist, in this order; the others leave the index."""
+    records = await get_many(storage, thread_ids, owner)
+    missing = [thread_id for thread_id, record in zip(thread_ids, records, strict=True) if record is None]
+    await thread_search.enter(storage.redis, owner, missing)
+    return [record for record in records if record is not None]
 
 
 async def count(storage: Storage, owner: str) -> int:
-    """Return the number of threads in the owner's list."""
+    """Return the number of the owner's threads."""
+    await thread_search.refresh(storage.redis, owner)
     return int(await storage.redis.zcard(keys.owned_threads(owner)))
 
 
@@ -347,12 +352,12 @@ async def update_metadata(
         merged = {**(json.loads(before) if before else {}), **metadata}
         graph = moves_to if record.graph else str(merged.get("graph_id") or "")
         args = [record.owner, before or b"", json.dumps(merged), graph, json.dumps(ttl) if ttl else ""]
-        result = await _UPDATE_METADATA(storage.redis, [key], args)
+        call = ScriptCall(_UPDATE_METADATA, [key], args)
+        result = await thread_search.write_announced(storage.redis, record.owner, record.id, call)
         if result < 0:
             raise missing_thread(record.id)
         if result:
             updated = await get(storage, record.id, record.owner)
-            await indexes.touch_thread(storage, record.owner, record.id)
             await _schedule_expiry(storage, updated)
             return updated
 
@@ -377,8 +382,8 @@ async def record_edit(storage: Storage, record: Thread, status: str, interrupts:
     """Store the thread's status and interrupts after a manual state update."""
     if interrupts:
         await questions.note_waiting(storage, record.owner, record.id)
-    await _RECORD_EDIT(storage.redis, [keys.thread_meta(record.id)], [status, json.dumps(interrupts)])
-    await indexes.touch_thread(storage, record.owner, record.id)
+    call = ScriptCall(_RECORD_EDIT, [keys.thread_meta(record.id)], [status, json.dumps(interrupts)])
+    await thread_search.write_announced(storage.redis, record.owner, record.id, call)
 
 
 @asynccontextmanager
@@ -429,9 +434,10 @@ async def delete(storage: Storage, record: Thread) -> None:
     """
     await _unlist_runs(storage, record)
     # Also deletes runs that were created during the hold.
-    while await run_scripts.REMOVE(storage.redis, keys.run_keys(record.id)):
+    removal = ScriptCall(run_scripts.REMOVE, keys.run_keys(record.id))
+    while await thread_search.write_announced(storage.redis, record.owner, record.id, removal):
         pass
-    await storage.redis.zrem(keys.owned_threads(record.owner), record.id)
+    await thread_search.enter_announced(storage.redis, record.owner)
     await questions.forget_thread(storage, record.owner, record.id)
     await storage.redis.zrem(keys.THREADS_EXPIRING, _expiry_member(record))
 

@@ -122,13 +122,20 @@ async def test_titles_are_read_from_states_once(client: httpx.AsyncClient, stora
     body = {"message": "make a landing page for Miel, a bakery", "provider": "offline"}
     assert (await client.post("/api/pages/p-1/chat", json=body)).status_code == 200
     await client.post("/threads", json={"metadata": {"graph_id": "page_builder"}})
+    index = keys.thread_search("local")
+
+    async def is_entered() -> bool:
+        await client.get("/api/recent")
+        return not await storage.redis.exists(index.runs, index.changes)
+
+    await eventually(is_entered, "the list has the end of the run")
     [first] = (await client.get("/api/recent", params={"q": "miel"})).json()
     before = await storage.redis.info("commandstats")
     assert (await client.get("/api/recent", params={"q": "miel"})).json() == [first]
     after = await storage.redis.info("commandstats")
     scripts = [sum(one.get(f"cmdstat_{name}", {}).get("calls", 0) for name in ("eval", "evalsha"))
                for one in (before, after)]  # fmt: skip
-    assert scripts[0] == scripts[1], "a state is read by a script"
+    assert scripts[1] - scripts[0] <= 1, "a state is read by a script, beside what changed in the list"
     path = f"/threads/{first['thread']}/state"
     message = (await client.get(path)).json()["values"]["messages"][0]
     changed = {"messages": [{**message, "content": "make a page for Ruche"}]}

@@ -40,6 +40,10 @@ class SlowProxy:
                 break
         return trips
 
+    def occurrences(self, word: bytes) -> int:
+        """The number of times that a word was sent since the last `count`."""
+        return sum(sent.count(word) for _, sent in self._requests)
+
     async def is_quiet(self) -> bool:
         """True if nothing but the background was sent for a while."""
         since = time.monotonic() - _QUIET_S

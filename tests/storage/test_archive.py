@@ -248,7 +248,7 @@ async def test_a_damaged_file_is_refused_wherever_it_is_damaged(
         b"\xff\xfe",
         b"[" * 100_000,
         b'{"type": "header", "sha256": 3, "data": []}',
-        lines[0].replace(b'"version":2', b'"version":3') + b"".join(lines[1:]),
+        lines[0].replace(b'"version":3', b'"version":2') + b"".join(lines[1:]),
     ):
         reply = await client.post("/api/threads/import", content=damaged)
         assert (reply.status_code, reply.json()["type"]) == (422, "invalid"), (damaged[:80], reply.text)
@@ -257,7 +257,7 @@ async def test_a_damaged_file_is_refused_wherever_it_is_damaged(
     assert (await client.post("/api/threads/import", content=content)).status_code == 201
 
 
-@pytest.mark.parametrize("version", [1, 3])
+@pytest.mark.parametrize("version", [1, 4])
 async def test_a_file_of_another_version_is_refused_with_a_remedy(
     client: httpx.AsyncClient, valkey_url: str, version: int
 ) -> None:
@@ -266,9 +266,70 @@ async def test_a_file_of_another_version_is_refused_with_a_remedy(
     )
     reply = await client.post("/api/threads/import", content=content)
     assert reply.status_code == 422
-    assert f"version {version} of the format; only version 2" in reply.json()["error"]
+    assert f"version {version} of the format; only 2 and 3 can be read" in reply.json()["error"]
     assert "export the thread again" in reply.json()["remedy"]
     assert list_keys(valkey_url) == set()
+
+
+def as_version_2(lines: list[dict[str, Any]]) -> None:
+    """Write lists as version 2 of the format did: with the number of each element."""
+    lines[0]["data"]["version"] = 2
+    for line in lines:
+        if "spans" in line["data"]:
+            spans = line["data"].pop("spans")
+            line["data"]["elements"] = [first + at for first, count in spans for at in range(count)]
+
+
+async def test_a_file_of_version_2_is_imported(client: httpx.AsyncClient, valkey_url: str) -> None:
+    content = await export_edited_ad(client)
+    before = await read_ad(client)
+    flush(valkey_url)
+    old = change_lines(content, as_version_2)
+    assert b'"elements"' in old
+    assert (await client.post("/api/threads/import", content=old)).status_code == 201
+    assert await read_ad(client) == before
+
+
+async def test_a_file_grows_with_a_conversation_and_not_with_its_square(client: httpx.AsyncClient) -> None:
+    words = [{"values": {"messages": [{"role": "user", "content": f"turn {n}"}]}} for n in range(40)]
+    steps = [{"updates": [{**one, "as_node": "planner"}]} for one in words]
+    body = {"thread_id": "long", "metadata": {"graph_id": "page_builder"}, "supersteps": steps}
+    assert (await client.post("/threads", json=body)).status_code == 200
+    lines = [json.loads(line) for line in (await export_thread(client, "long")).splitlines()]
+    lists = [line["data"]["spans"] for line in lines if line["data"].get("channel") == "messages"]
+    assert lists == [[[0, count]] for count in range(1, 41)]
+
+
+@pytest.mark.parametrize("span", [[0, 2**62], [2**40, 1], [-1, 1], [0], [0, 1, 1], ["0", 1], [0, 2**31]])
+async def test_a_list_of_elements_that_are_not_there_is_refused(
+    client: httpx.AsyncClient, valkey_url: str, span: list[Any]
+) -> None:
+    def change(lines: list[dict[str, Any]]) -> None:
+        next(line["data"] for line in lines if "spans" in line["data"])["spans"].append(span)
+
+    content = change_lines(await shared_export(client, valkey_url), change)
+    reply = await client.post("/api/threads/import", content=content)
+    assert (reply.status_code, reply.json()["type"]) == (422, "invalid"), reply.text
+
+
+async def test_a_small_file_cannot_fill_the_memory_with_long_lists(
+    client: httpx.AsyncClient, valkey_url: str
+) -> None:
+    def change(lines: list[dict[str, Any]]) -> None:
+        at = next(number for number, line in enumerate(lines) if "spans" in line["data"])
+        first = max(line["data"]["number"] for line in lines if line["type"] == "element") + 1
+        more = [
+            {"type": "element", "data": {"number": first + number, "value": {"json": ""}}}
+            for number in range(3_000)
+        ]
+        lines[at]["data"]["spans"] += [[first, 3_000]] * 20_000
+        lines[at:at] = more
+
+    content = change_lines(await shared_export(client, valkey_url), change)
+    assert len(content) < 1_000_000
+    reply = await client.post("/api/threads/import", content=content)
+    assert reply.status_code == 422
+    assert "have more than 40000000 elements" in reply.json()["error"]
 
 
 class Harmful:
@@ -299,7 +360,7 @@ async def test_a_file_cannot_instantiate_an_untrusted_class(
 
     def change(lines: list[dict[str, Any]]) -> None:
         _data_of("value")(lines).update(value=value)
-        _data_of("value")(lines).pop("elements", None)
+        _data_of("value")(lines).pop("spans", None)
 
     content = change_lines(await shared_export(client, valkey_url), change)
     reply = await client.post("/api/threads/import", content=content)

@@ -283,3 +283,32 @@ async def test_a_config_without_a_thread_and_an_unknown_pruning_strategy_are_ref
         await saver.aget_tuple({"configurable": {}})
     with pytest.raises(Invalid, match="'sometimes'"):
         await saver.aprune(["t"], strategy="sometimes")
+
+
+@pytest.mark.parametrize("namespace", ["", None])
+async def test_a_listing_by_metadata_reads_the_values_of_matching_checkpoints_alone(
+    saver, valkey_url, namespace
+):
+    config = thread_config("t", checkpoint_ns="")
+    for number in range(450):
+        checkpoint = empty_checkpoint() | {
+            "id": new_id(),
+            "channel_values": {"large": f"{number} " * 1_000},
+            "channel_versions": {"large": str(number)},
+        }
+        metadata = {"step": number, "third": number % 3}
+        config = await saver.aput(config, checkpoint, metadata, {"large": str(number)})
+    place = thread_config("t") if namespace is None else thread_config("t", checkpoint_ns=namespace)
+    with Redis.from_url(valkey_url) as server:
+        before = server.info("stats")["total_net_output_bytes"]
+        [only] = [each async for each in saver.alist(place, filter={"step": 3})]
+        sent_bytes = server.info("stats")["total_net_output_bytes"] - before
+    assert only.checkpoint["channel_values"] == {"large": "3 " * 1_000}
+    assert sent_bytes < 300_000, "of 1,600,000 bytes of values"
+    thirds = [each.metadata["step"] async for each in saver.alist(place, filter={"third": 1}, limit=140)]
+    assert thirds == list(range(448, 29, -3))
+    older = [
+        each.metadata["step"]
+        async for each in saver.alist(place, filter={"third": 1}, before=only.config, limit=5)
+    ]
+    assert older == [1]

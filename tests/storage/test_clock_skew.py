@@ -7,6 +7,7 @@ import uuid
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -179,6 +180,15 @@ async def test_a_server_whose_clock_is_ahead_deletes_nothing_before_its_time(
 
         await eventually(is_deleted, "the expired thread is deleted", patience_s=60)
         assert await server.wire.threads.get(lasting["thread_id"])
+
+
+async def test_crons_follow_the_clock_of_redis(redis: str, clock: FakeClock) -> None:
+    """Those of a server whose clock is three hours ahead are due with those of all others."""
+    clock.set(3 * 3600)
+    async with start_server(clock.warm_parent, redis) as server:
+        cron: Any = await server.wire.crons.create("post", schedule="0 * * * *", input={"text": "news"})
+        assert datetime.fromisoformat(cron["next_run_date"]) - datetime.now(UTC) <= timedelta(hours=1)
+        assert datetime.fromisoformat(cron["created_at"]) <= datetime.now(UTC)
 
 
 @pytest.mark.parametrize("shift_s", [-1, -60, -3600])

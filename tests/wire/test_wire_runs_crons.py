@@ -18,6 +18,7 @@ from callsheet.server.settings.settings import Settings
 from callsheet.state.errors import Invalid
 from callsheet.storage import crons
 from callsheet.storage.crons import Cron, Due
+from callsheet.storage.redis import keys
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import NewThread
 from tests.doubles.waiting import eventually
@@ -161,6 +162,29 @@ async def test_a_due_time_starts_one_run_with_five_processes_firing(context: App
     assert await fire_due(context, now_ms + HOUR_MS) == 1
     assert len(await context.worker.runs.list_runs(thread)) == 2
     await wait_for_success(context, thread)
+
+
+async def test_many_crons_that_are_due_at_once_fire_side_by_side_each_in_one_process(
+    context: AppContext,
+) -> None:
+    """More than one batch: the next is claimed as soon as a batch has started, not a second later."""
+    created = await asyncio.gather(*(create_cron(context) for _ in range(120)))
+    now_ms = max([await due_ms(context, cron) for cron in created])
+    counts = await asyncio.gather(*(fire_due(context, now_ms) for _ in range(3)))
+    assert sum(counts) == len(created)
+    due = await asyncio.gather(*(due_ms(context, cron) for cron in created))
+    assert set(due) == {now_ms + HOUR_MS}
+
+
+async def test_a_claim_of_a_process_that_died_ends(context: AppContext) -> None:
+    cron = await create_cron(context)
+    now_ms = await due_ms(context, cron)
+    assert [due.id for due in (await crons.claim_due(context.storage, 10, now_ms))[1]] == [cron.id]
+    assert (await crons.claim_due(context.storage, 10, now_ms))[1] == []
+    [(member, ends_ms)] = await context.storage.redis.zrange(keys.CRONS_CLAIMED, 0, -1, withscores=True)
+    assert 0 < ends_ms - time.time() * 1000 <= 31_000
+    await context.storage.redis.zadd(keys.CRONS_CLAIMED, {member: 1})
+    assert await fire_due(context, now_ms) == 1
 
 
 async def wait_for_success(context: AppContext, thread: str) -> None:

@@ -1,6 +1,7 @@
 """The store: through LangGraph's own client, and from inside graphs."""
 
 import asyncio
+import random
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -206,6 +207,27 @@ async def test_a_search_over_more_items_than_one_batch_finds_all(
     items = await store.asearch(("many",), filter={"n": {"$gte": 3}}, limit=2_000)
     assert {item.value["n"] for item in items} == set(range(3, 1_100))
     assert len(await search_keys(client, "many", limit=1_000)) == 1_000
+
+
+async def test_a_search_reads_few_items_at_once_and_pages_as_if_it_read_all(
+    client: LangGraphClient, store: RedisStore, storage: Storage
+) -> None:
+    """Between two chunks other requests have their turn."""
+    dice = random.Random(3)
+    numbers = dice.sample(range(450), 450)
+    words = ["red", "red bike", "blue bike", "blue"]
+    for number in numbers:
+        await store.aput(("all", str(number % 7)), str(number), {"text": words[number % 4], "n": number})
+    before = await storage.redis.info("commandstats")
+    newest = [str(number) for number in reversed(numbers)]
+    for offset, limit in ((0, 3), (99, 3), (440, 100), (0, 450)):
+        assert await search_keys(client, "all", limit=limit, offset=offset) == newest[offset:][:limit]
+    after = await storage.redis.info("commandstats")
+    reads = after["cmdstat_mget"]["calls"] - before.get("cmdstat_mget", {"calls": 0})["calls"]
+    assert reads == 4 * 5
+    odd = [key for key in newest if int(key) % 4 == 1]
+    assert await search_keys(client, "all", filter={"text": "red bike"}, limit=9, offset=40) == odd[40:49]
+    assert await search_keys(client, "all", query="red bike", limit=9, offset=40) == odd[40:49]
 
 
 async def test_owners_do_not_see_each_others_items(client: LangGraphClient, store: RedisStore) -> None:

@@ -27,6 +27,27 @@ export function isDone(status: string): boolean {
   return DONE.has(status);
 }
 
+const FAILED = new Set(["failed", "error", "timeout"]);
+
+export function hasFailed(status: string): boolean {
+  return FAILED.has(status);
+}
+
+/** True for a completed step that changed nothing. */
+export function isUnchanged({ status, output }: Step): boolean {
+  return status === "completed" && typeof output === "object" && output !== null && !Array.isArray(output) && Boolean(output.unchanged);
+}
+
+/** How many of the steps that have ended came to what; each counts once: `[["completed", 3], ["failed", 1]]`. */
+export function outcomes(steps: Step[]): [string, number][] {
+  const counts = new Map(["completed", "unchanged", "failed", "blocked", "skipped", "cancelled"].map((name) => [name, 0]));
+  for (const one of steps) {
+    const name = isUnchanged(one) ? "unchanged" : hasFailed(one.status) ? "failed" : one.status;
+    counts.set(name, (counts.get(name) ?? 0) + (isDone(one.status) ? 1 : 0));
+  }
+  return [...counts].filter(([, number]) => number > 0);
+}
+
 export function textOf(content: WireMessage["content"] | undefined): string {
   if (typeof content === "string") return content;
   return (content ?? []).map((part) => (part.type === "text" ? (part.text ?? "") : "")).join("");

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { checkpointBefore, type Item, itemsOf, settled, versionsOf, withMessage, withoutStreaming, withStep } from "../src/conversation.ts";
+import { checkpointBefore, type Item, itemsOf, outcomes, settled, type Step, versionsOf, withMessage, withoutStreaming, withStep } from "../src/conversation.ts";
 import { receiptPieces } from "../src/mentions.ts";
-import type { ThreadState, WireMessage } from "../src/types.ts";
+import type { Json, ThreadState, WireMessage } from "../src/types.ts";
 
 const human = (id: string, content: string): WireMessage => ({ id, type: "human", content });
 const chunk = (id: string, content: string): [WireMessage, {}] => [{ id, type: "AIMessageChunk", content }, {}];
@@ -138,4 +138,10 @@ test("a call that a person rejected, or that failed, is not shown as done after 
   ];
   const steps = itemsOf({ messages, results: [] }, []).flatMap((item) => (item.type === "steps" ? item.steps : []));
   assert.deepEqual(steps.map((one) => one.status), ["skipped", "failed", "completed"]);
+});
+
+test("steps are counted by what came of them, and a completed step without a change apart", () => {
+  const one = (status: string, output: Json = null): Step => ({ id: status, tool: "t", name: "T", status, input: null, output, error: "", seconds: null });
+  const steps = [one("completed"), one("completed", { unchanged: true }), one("error"), one("timeout"), one("blocked"), one("skipped"), one("pending"), one("in-progress")];
+  assert.deepEqual(outcomes(steps), [["completed", 1], ["unchanged", 1], ["failed", 2], ["blocked", 1], ["skipped", 1]]);
 });

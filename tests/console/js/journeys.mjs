@@ -138,8 +138,9 @@ test("campaigns are imported from a file, and what was refused is listed", async
   await tab.getByRole("dialog").waitFor({ state: "detached" });
 });
 
+const scene = (i) => ({ name: `Scene ${i}`, durationInFrames: 60, background: { color: "#111111" }, elements: [{ id: "title", kind: "text", text: String(i), animations: [{ kind: "fade" }] }], palette: ["#111111", "#ffffff"] });
+
 test("a step is edited and another skipped while the plan runs", async () => {
-  const scene = (i) => ({ name: `Scene ${i}`, durationInFrames: 60, background: { color: "#111111" }, elements: [{ id: "title", kind: "text", text: String(i), animations: [{ kind: "fade" }] }], palette: ["#111111", "#ffffff"] });
   await scripted.send("POST", "/api/projects", { id: "live", scenes: [1, 2, 3, 4, 5, 6, 7, 8].map(scene) });
   scripted.model.held = "change";
   const { conversationId } = await scripted.send("GET", "/api/artefacts/video/live");
@@ -154,8 +155,38 @@ test("a step is edited and another skipped while the plan runs", async () => {
   await plan.locator(".step.skipped").waitFor();
   scripted.model.held = "";
   await tab.getByText("Done.", { exact: true }).waitFor();
-  await plan.getByText("7 of 8 steps").or(plan.getByText("8 of 8 steps")).waitFor();
+  await plan.getByText("8 steps: 7 completed · 1 skipped").waitFor();
   assert.equal(await plan.locator(".step.skipped").count(), 1);
+});
+
+test("Home stops calling a thread running once the run has ended whose question was answered there", async () => {
+  scripted.model.held = "change";
+  await scripted.send("POST", "/api/projects", { id: "shown-first", scenes: [scene(1), scene(2)] });
+  const { conversationId: thread } = await scripted.send("GET", "/api/artefacts/video/shown-first");
+  const body = { assistant_id: "scene_edit", input: { messages: [{ role: "user", content: "edit 2 scenes" }] }, context: { approve_plan: true } };
+  await scripted.send("POST", `/threads/${thread}/runs/wait`, body);
+  const tab = await open(scripted, "/");
+  await tab.locator(".question").getByRole("button", { name: "Approve all" }).click();
+  const row = tab.locator(".row", { has: tab.locator(`a[href="/c/${thread}"]`) }).last();
+  await row.getByText("Running").waitFor();
+  scripted.model.held = "";
+  await row.getByText("Running").waitFor({ state: "detached" });
+});
+
+test("a plan with a failed step counts its steps by what came of them, shows the error whole, and is undone as a whole", async () => {
+  await scripted.send("POST", "/api/projects", { id: "half", scenes: [scene(1), scene(2), scene(3)] });
+  const { conversationId } = await scripted.send("GET", "/api/artefacts/video/half");
+  scripted.model.refused = "change 2";
+  const tab = await open(scripted, `/c/${conversationId}`, { viewport: { width: 390, height: 844 } });
+  await say(tab, "edit 3 scenes");
+  const plan = tab.getByRole("group", { name: "Plan of 3 steps" });
+  await plan.getByText("3 steps: 2 completed · 1 failed").waitFor();
+  scripted.model.refused = "";
+  const error = await plan.locator(".step-error").boundingBox();
+  assert.ok(error.width > 250, `the error is ${error.width} pixels wide`);
+  await plan.getByRole("button", { name: "Undo the plan" }).click();
+  await tab.getByText("The plan is undone.").waitFor();
+  await tab.getByText("2 steps completed").waitFor();
 });
 
 test("a question is answered after the server has restarted, and the page returns by itself", async () => {

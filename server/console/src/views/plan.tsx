@@ -1,7 +1,7 @@
 // A plan as a live checklist: its steps may be edited, skipped, inserted, retried, and the whole paused or cancelled.
 import { useEffect, useState } from "preact/hooks";
 import { api, get, type ApiError } from "../api.ts";
-import { changedFields, CONTROL, isDone, type Step } from "../conversation.ts";
+import { changedFields, CONTROL, hasFailed, isDone, isUnchanged, outcomes, type Step } from "../conversation.ts";
 import { count, seconds, words } from "../format.ts";
 import { schemaOf } from "../interrupts.ts";
 import { asApiError, attempt, mayWrite, notify, readQuestions } from "../store.ts";
@@ -127,6 +127,14 @@ function timeLeft(execution: Execution | null): string {
 const MOST_STEPS = 10;
 const TITLES: Record<string, string> = { planned: "Plan, waits for approval", paused: "Plan, paused", cancelled: "Plan, cancelled" };
 
+/** "4 steps completed", or "4 steps: 2 completed · 1 skipped · 1 failed". */
+function PlanCounts({ steps }: { steps: Step[] }) {
+  const ended = outcomes(steps);
+  const total = count(steps.length, "step");
+  if (ended.length === 1 && ended[0]?.[1] === steps.length) return <span class={ended[0][0] === "failed" ? "late" : ""}>{total} {ended[0][0]}</span>;
+  return <>{total}{ended.map(([name, number], i) => <span key={name} class={name === "failed" ? "late" : ""}>{i === 0 ? ": " : " · "}{number} {name}</span>)}</>;
+}
+
 export function PlanCard({ plan, steps, thread, newest, streams }: {
   plan: string; steps: Step[]; thread: ThreadModel; newest: boolean; streams: Map<string, string>;
 }) {
@@ -154,11 +162,12 @@ export function PlanCard({ plan, steps, thread, newest, streams }: {
   const changeStep = (step: Step, action: "skip" | "retry") => void act(api.changeStep(plan, step.id, action));
   const shown = merge(steps, execution);
   const done = shown.filter((one) => isDone(one.status)).length;
-  const failed = shown.filter((one) => ["failed", "error", "timeout"].includes(one.status)).length;
-  const status = execution?.status ?? (live ? "running" : failed > 0 ? "failed" : "completed");
+  const failed = shown.some((one) => hasFailed(one.status));
+  const status = execution?.status ?? (live ? "running" : failed ? "failed" : "completed");
   const [unfolded, unfold] = useState(false);
   const open = status === "running" || status === "paused";
-  const undoable = execution && status === "completed" && execution.kind === "plan" && thread.workflow.value === "scene_edit";
+  const changed = (one: Step) => one.status === "completed" && !isUnchanged(one);
+  const undoable = execution && !open && status !== "planned" && execution.kind === "plan" && thread.workflow.value === "scene_edit" && shown.some(changed);
   const byId = new Map(execution?.plan.steps.map((one) => [one.id, one]));
   // A long plan that has ended folds to what failed.
   const folded = !open && status !== "planned" && shown.length > MOST_STEPS && !unfolded;
@@ -172,7 +181,7 @@ export function PlanCard({ plan, steps, thread, newest, streams }: {
     <div class={`plan ${status}`} role="group" aria-label={`Plan of ${count(shown.length, "step")}`}>
       <header class="plan-head">
         <strong>{TITLES[status] ?? "Plan"}</strong>
-        <span class="muted num">{done} of {count(shown.length, "step")}{failed > 0 && <span class="late"> · {failed} failed</span>}</span>
+        <span class="muted num"><PlanCounts steps={shown} /></span>
         <span class="muted">{timeLeft(execution)}</span>
         {mayWrite.value && <span class="plan-buttons">
           {open && execution && <IconButton icon="plus" size={18} label="Insert a step" onClick={() => insert(true)} />}
@@ -184,15 +193,15 @@ export function PlanCard({ plan, steps, thread, newest, streams }: {
           )}
           {open && execution && <button type="button" class="button small quiet" disabled={busy} onClick={() => change("cancel")}>Cancel</button>}
           {undoable && (
-            <button type="button" class="button small quiet" disabled={busy} onClick={() => void undo()}><Icon name="undo" size={16} />Undo</button>
+            <button type="button" class="button small quiet" disabled={busy} onClick={() => void undo()}><Icon name="undo" size={16} />Undo the plan</button>
           )}
         </span>}
       </header>
-      {open && <progress aria-label="Steps done" max={shown.length} value={done} />}
+      {open && <progress aria-label="Steps that have ended" max={shown.length} value={done} />}
       <ol class="plan-steps" hidden={visible.length === 0}>
         {visible.map((one) => {
           const known = byId.get(one.id);
-          const retry = plan && ["failed", "error", "timeout", "cancelled", "blocked"].includes(one.status) && execution;
+          const retry = plan && (hasFailed(one.status) || one.status === "cancelled") && execution;
           return (
             <li key={one.id}>
               <StepLine step={one} thread={thread.id} streams={streams}>
@@ -201,7 +210,7 @@ export function PlanCard({ plan, steps, thread, newest, streams }: {
                   {known && one.status === "pending" && open
                     && <IconButton icon="skip" label={`Skip “${one.name}”`} disabled={busy} onClick={() => changeStep(one, "skip")} />}
                   {retry && <IconButton icon="retry" label={`Retry “${one.name}”`} disabled={busy} onClick={() => changeStep(one, "retry")} />}
-                  {undoable && one.status === "completed"
+                  {undoable && changed(one)
                     && <IconButton icon="undo" label={`Undo “${one.name}”`} disabled={busy} onClick={() => void undo([one.id])} />}
                 </span>}
               </StepLine>

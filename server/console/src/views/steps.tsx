@@ -2,7 +2,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { api } from "../api.ts";
 import { isDone, type Step, versionsOf } from "../conversation.ts";
-import { count, fullTime, line, seconds } from "../format.ts";
+import { count, fullTime, line, seconds, shorten } from "../format.ts";
 import { versionLink } from "../mentions.ts";
 import { location } from "../router.ts";
 import type { Json, Receipt } from "../types.ts";
@@ -31,9 +31,9 @@ export function Mark({ status }: { status: string }) {
   );
 }
 
-/** What came of a step, in a few words. */
+/** What came of a step, in a few words; its error has a line of its own. */
 function outcome(step: Step): string {
-  if (step.error) return step.error;
+  if (step.error) return "";
   const output = step.output;
   if (output === null || typeof output !== "object" || Array.isArray(output)) return line(output, 80);
   const message = output.message ?? output.summary;
@@ -47,6 +47,7 @@ const SUBJECTS = ["prompt", "query", "text", "content", "message", "details"];
 /** What a step came to; what it is about while it runs. */
 function noteOf(step: Step): string {
   const subject = SUBJECTS.map((name) => step.input?.[name]).find((value) => typeof value === "string" && value);
+  if (step.status === "blocked") return "waits for a step that did not complete";
   if (step.status === "completed") return outcome(step) || line(subject, 80);
   return isDone(step.status) ? outcome(step) : step.status === "in-progress" ? line(subject, 80) : "";
 }
@@ -84,9 +85,10 @@ function ReceiptLine({ thread, step }: { thread: string; step: Step }) {
 
 export function StepLine({ step, thread, streams, children }: { step: Step; thread: string; streams: Map<string, string>; children?: preact.ComponentChildren }) {
   const [open, setOpen] = useState(false);
-  const failed = Boolean(step.error);
+  // What a blocked step waits for has an error of its own to read.
+  const error = step.status === "blocked" ? "" : step.error;
   return (
-    <div class={failed ? "step failed" : `step ${step.status}`}>
+    <div class={error ? "step failed" : `step ${step.status}`}>
       <div class="step-line">
         <Mark status={step.status} />
         <button type="button" class="step-name" aria-expanded={open} onClick={() => setOpen(!open)}>
@@ -97,6 +99,7 @@ export function StepLine({ step, thread, streams, children }: { step: Step; thre
         {(step.seconds ?? 0) >= 0.01 && <span class="step-time num">{seconds(step.seconds)}</span>}
         {children}
       </div>
+      {error && !open && <p class="step-error">{shorten(error, 300)}</p>}
       {open && (
         <div class="step-more">
           <h4>Called with</h4>

@@ -12,7 +12,16 @@ from typing import Any, Final, Literal, NotRequired, cast
 from typing_extensions import TypedDict
 
 from callsheet.state.errors import Conflict, Fenced, Invalid, Missing
-from callsheet.state.plan import Plan, Step, StepResult, StepStatus, canonical_json, covers, is_unchanged
+from callsheet.state.plan import (
+    Plan,
+    Step,
+    StepResult,
+    StepStatus,
+    canonical_json,
+    covers,
+    is_unchanged,
+    with_params,
+)
 
 ChangeKind = Literal["edited", "skipped", "inserted", "retried", "repeated", "paused", "resumed", "cancelled"]
 ExecutionStatus = Literal["planned", "running", "paused", "completed", "failed", "cancelled"]
@@ -318,8 +327,7 @@ def edit_step(
     if after == before:
         return record
     _require_room(record, before, after)
-    step = cast("Step", {name: value for name, value in one["step"].items() if name != "raw"})
-    changed = _with_step(record, step_id, step={**step, "params": after})
+    changed = _with_step(record, step_id, step=with_params(one["step"], after))
     return _with_change(changed, "edited", step_id, now_ms, before=before, after=after)
 
 

@@ -5,6 +5,7 @@ import type { Fields, Json, StepEvent, StepResult, ThreadState, ToolCall, TurnRe
 export interface Step {
   id: string;
   tool: string;
+  /** Its own title; empty for a step that is called as all of its tool. */
   name: string;
   status: string;
   input: Fields | null;
@@ -92,7 +93,7 @@ function step(call: ToolCall, result: StepResult | undefined, reply: WireMessage
   return {
     id: call.id,
     tool: call.name,
-    name: known?.name ?? words(call.name),
+    name: known?.name ?? "",
     status: result?.status ?? (reply ? (failed ? (NOT_CARRIED_OUT[type] ?? "failed") : "completed") : (known?.status ?? "pending")),
     input: call.args,
     output,
@@ -104,11 +105,12 @@ function step(call: ToolCall, result: StepResult | undefined, reply: WireMessage
 /** Steps that a submitted plan reports in the reply to its call. */
 function reported(reply: WireMessage | undefined): Step[] {
   const content = reply ? parsed(textOf(reply.content)) : null;
+  const { titles = {} } = reply?.artifact ?? {};
   const list = content && typeof content === "object" && !Array.isArray(content) ? content.steps : null;
   if (!Array.isArray(list)) return [];
   return list.map((one, i) => {
     const fields = (one ?? {}) as Fields;
-    const name = [words(fields.tool ?? "step"), fields.scene].filter(Boolean).join(" ");
+    const name = titles[fields.step] ?? [words(fields.tool ?? "step"), fields.scene].filter(Boolean).join(" ");
     return {
       id: fields.step ?? String(i), tool: fields.tool ?? "", name, status: fields.status ?? "completed",
       input: null, output: fields as Json, error: errorText(fields.error), seconds: null,
@@ -118,7 +120,7 @@ function reported(reply: WireMessage | undefined): Step[] {
 
 function ofResult(result: StepResult, known: Step | undefined): Step {
   return {
-    id: result.id, tool: result.tool, name: known?.name ?? words(result.tool), status: result.status,
+    id: result.id, tool: result.tool, name: known?.name ?? "", status: result.status,
     input: known?.input ?? null, output: result.output ?? null, error: errorText(result.error), seconds: result.duration_s ?? null,
   };
 }
@@ -170,7 +172,7 @@ function withUnplaced(items: Item[], before: Item[], values: Fields): Item[] {
   if (!plan || items.some((item) => item.type === "steps" && item.plan === plan)) return items;
   const shown = before.find((item) => item.type === "steps" && item.plan === plan);
   const steps: Step[] = (values.plan.steps ?? []).map((one: Fields) => ({
-    id: one.id, tool: one.tool, name: one.display ?? words(one.tool ?? "step"), status: "pending",
+    id: one.id, tool: one.tool, name: one.display ?? "", status: "pending",
     input: one.args ?? one.params ?? null, output: null, error: "", seconds: null,
   }));
   return [...items, shown ?? { type: "steps", id: `${plan}:steps`, plan, steps }];
@@ -208,7 +210,7 @@ export function withStep(items: Item[], event: StepEvent): Item[] {
   const next: Step = {
     id: event.stepId,
     tool: event.tool,
-    name: event.name || known?.name || words(event.tool),
+    name: event.name || known?.name || "",
     status: event.status,
     input: event.input ?? known?.input ?? null,
     output: event.output ?? known?.output ?? null,

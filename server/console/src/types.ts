@@ -122,6 +122,8 @@ export interface WireMessage {
   status?: string;
   name?: string | null;
   additional_kwargs?: { receipt?: TurnReceipt };
+  /** In the reply to a plan: what its steps are called. */
+  artifact?: { plan?: string; titles?: Record<string, string> } | null;
 }
 
 /** What a turn did, written by the server from versions and errors. */

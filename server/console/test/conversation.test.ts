@@ -56,7 +56,7 @@ test("stored messages become requests, words and steps with their results", () =
   const steps = items[2];
   assert.ok(steps?.type === "steps");
   assert.deepEqual(steps.steps[0], {
-    id: "c1", tool: "search_voices", name: "Search voices", status: "completed", input: { count: 2 }, output: { count: 2 }, error: "", seconds: 0.1,
+    id: "c1", tool: "search_voices", name: "", status: "completed", input: { count: 2 }, output: { count: 2 }, error: "", seconds: 0.1,
   });
 });
 
@@ -83,13 +83,13 @@ test("a failed call of any graph shows the tool's error", () => {
 
 test("a submitted plan shows the steps of its results, and of its reply in earlier turns", () => {
   const submit = (id: string) => ({ id: `ai-${id}`, type: "ai", content: "", tool_calls: [{ id, name: "submit_plan", args: {} }] });
-  const reply = (id: string) => ({ id: `tool-${id}`, type: "tool", tool_call_id: id, content: JSON.stringify({ steps: [{ step: "s1", tool: "addScene", scene: "scene-1", status: "completed" }] }) });
+  const reply = (id: string, titles = {}) => ({ id: `tool-${id}`, type: "tool", tool_call_id: id, artifact: { titles }, content: JSON.stringify({ steps: [{ step: "s1", tool: "addScene", scene: "scene-1", status: "completed" }] }) });
   const items = itemsOf({
-    messages: [human("h1", "one"), submit("c1"), reply("c1"), human("h2", "two"), submit("c2"), reply("c2")],
+    messages: [human("h0", "none"), submit("c0"), reply("c0"), human("h1", "one"), submit("c1"), reply("c1", { s1: "Adding scene 1" }), human("h2", "two"), submit("c2"), reply("c2")],
     results: [{ id: "s1", plan: "p2", tool: "editScene", status: "completed", output: {} }],
   });
   const groups = items.filter((item) => item.type === "steps");
-  assert.deepEqual(groups.map((group) => [group.plan, group.steps[0]?.name]), [["", "Add scene scene-1"], ["p2", "Edit scene"]]);
+  assert.deepEqual(groups.map((group) => [group.plan, group.steps[0]?.name]), [["", "Add scene scene-1"], ["", "Adding scene 1"], ["p2", ""]]);
 });
 
 test("a plan that waits for approval is shown before any message names its steps", () => {

@@ -111,6 +111,23 @@ test("a plan is shown first, edited and approved in part, and one step is undone
   await tab.getByText("The step is undone.").waitFor();
 });
 
+test("the steps of every turn are called the same live and after a reload", async () => {
+  for (const [workflow, next] of [["scene_edit", "make all scenes faster"], ["ad_creation", "make the music more upbeat"]]) {
+    const tab = await open(offline, "/");
+    await start(tab, workflow, EXAMPLES[workflow]);
+    await changed(tab, "Changed:");
+    await say(tab, next);
+    await tab.locator(".turn.receipt").nth(1).waitFor();
+    await settle(tab);
+    const names = () => tab.locator(".step-name").allInnerTexts();
+    const live = await names();
+    await tab.reload();
+    await tab.locator(".turn.receipt").nth(1).waitFor();
+    await settle(tab);
+    assert.deepEqual(await names(), live);
+  }
+});
+
 test("a question about campaigns shows figures and proof, and is found again", async () => {
   const tab = await open(offline, "/");
   await start(tab, "campaign_search", EXAMPLES.campaign_search);

@@ -1,11 +1,12 @@
 // A plan as a live checklist: its steps may be edited, skipped, inserted, retried, and the whole paused or cancelled.
 import { useEffect, useState } from "preact/hooks";
-import { api, get, type ApiError } from "../api.ts";
+import { api, type ApiError } from "../api.ts";
 import { changedFields, CONTROL, hasFailed, isDone, isUnchanged, outcomes, type Step } from "../conversation.ts";
 import { count, seconds, words } from "../format.ts";
 import { schemaOf } from "../interrupts.ts";
 import { asApiError, attempt, mayWrite, notify, readQuestions } from "../store.ts";
 import type { ThreadModel } from "../thread.ts";
+import { readTools, stepTitle, type ToolInfo } from "../tools.ts";
 import type { Execution, Fields, Json, PlanStep, Schema } from "../types.ts";
 import { Dialog } from "../ui/dialog.tsx";
 import { Icon } from "../ui/icon.tsx";
@@ -13,21 +14,6 @@ import { IconButton } from "../ui/icon_button.tsx";
 import { SchemaForm } from "../ui/schema_form.tsx";
 import { Failure } from "../ui/states.tsx";
 import { StepLine } from "./steps.tsx";
-
-interface ToolInfo {
-  name: string;
-  description: string;
-  domain: string;
-  inputSchema: Schema;
-  internal: boolean;
-}
-
-let tools: Promise<ToolInfo[]> | null = null;
-
-function readTools(): Promise<ToolInfo[]> {
-  tools ??= get<{ tools: ToolInfo[] }>("/api/tools").then((reply) => reply.tools, () => { tools = null; return []; });
-  return tools;
-}
 
 /** A change that is sent from a dialog: it closes once the server has taken it, and shows why it has not. */
 function useChange(onClose: () => void, onDone: () => void): [ApiError | null, (call: Promise<unknown>) => Promise<void>, boolean] {
@@ -108,7 +94,7 @@ function merge(steps: Step[], execution: Execution | null): Step[] {
     const live = known.get(one.id);
     const status = live && isDone(live.status) && !isDone(one.status) && execution.status !== "running" ? live.status : one.status;
     return {
-      id: one.id, tool: one.toolName, name: one.displayName || live?.name || one.toolName, status,
+      id: one.id, tool: one.toolName, name: one.displayName, status,
       input: one.params, output: one.result ?? live?.output ?? null,
       error: typeof one.error === "string" ? one.error : ((one.error as Fields | null)?.message ?? live?.error ?? ""),
       seconds: live?.seconds ?? null,
@@ -160,7 +146,7 @@ export function PlanCard({ plan, steps, thread, newest, streams }: {
   };
   const change = (action: "pause" | "resume" | "cancel") => void act(api.changePlan(plan, action));
   const changeStep = (step: Step, action: "skip" | "retry") => void act(api.changeStep(plan, step.id, action));
-  const shown = merge(steps, execution);
+  const shown = merge(steps, execution).map((one) => ({ ...one, name: stepTitle(one) }));
   const done = shown.filter((one) => isDone(one.status)).length;
   const failed = shown.some((one) => hasFailed(one.status));
   const status = execution?.status ?? (live ? "running" : failed ? "failed" : "completed");

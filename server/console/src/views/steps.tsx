@@ -5,6 +5,7 @@ import { isDone, type Step, versionsOf } from "../conversation.ts";
 import { count, fullTime, line, seconds, shorten } from "../format.ts";
 import { versionLink } from "../mentions.ts";
 import { location } from "../router.ts";
+import { stepTitle } from "../tools.ts";
 import type { Json, Receipt } from "../types.ts";
 import { Icon } from "../ui/icon.tsx";
 import { Value } from "../ui/value.tsx";
@@ -92,7 +93,7 @@ export function StepLine({ step, thread, streams, children }: { step: Step; thre
       <div class="step-line">
         <Mark status={step.status} />
         <button type="button" class="step-name" aria-expanded={open} onClick={() => setOpen(!open)}>
-          <span>{step.name}</span><Icon name="chevron" size={14} />
+          <span>{stepTitle(step)}</span><Icon name="chevron" size={14} />
         </button>
         <span class="step-note">{noteOf(step)}</span>
         <VersionLinks step={step} streams={streams} />

@@ -115,6 +115,8 @@ export const api = {
     post<Execution>(path`/api/executions/${id}/steps/${step}/${action}`),
   editStep: (id: string, step: string, params: Fields) =>
     request<Execution>("PATCH", path`/api/executions/${id}/steps/${step}`, { params }),
+  moveStep: (id: string, step: string, before: string | null) =>
+    post<Execution>(path`/api/executions/${id}/steps/${step}/move`, { before }),
   insertStep: (id: string, step: Fields) => post<Execution>(path`/api/executions/${id}/steps`, { step }),
   undoPlan: (project: string, execution: string, steps?: string[]) =>
     post<Fields>(path`/api/projects/${project}/undo`, { executionId: execution, ...(steps ? { steps } : {}) }),

@@ -157,7 +157,7 @@ test("campaigns are imported from a file, and what was refused is listed", async
 
 const scene = (i) => ({ name: `Scene ${i}`, durationInFrames: 60, background: { color: "#111111" }, elements: [{ id: "title", kind: "text", text: String(i), animations: [{ kind: "fade" }] }], palette: ["#111111", "#ffffff"] });
 
-test("a step is edited and another skipped while the plan runs", async () => {
+test("a step is edited, another skipped, and one put earlier by keyboard while the plan runs", async () => {
   await scripted.send("POST", "/api/projects", { id: "live", scenes: [1, 2, 3, 4, 5, 6, 7, 8].map(scene) });
   scripted.model.held = "change";
   const { conversationId } = await scripted.send("GET", "/api/artefacts/video/live");
@@ -170,6 +170,12 @@ test("a step is edited and another skipped while the plan runs", async () => {
   await tab.getByRole("dialog").waitFor({ state: "detached" });
   await plan.getByRole("button", { name: /^Skip “.*scene 7/ }).click();
   await plan.locator(".step.skipped").waitFor();
+  const earlier = plan.getByRole("button", { name: /^Do “.*scene 6.*” earlier/ });
+  await earlier.focus();
+  await tab.keyboard.press("Enter");
+  const titles = () => plan.locator(".step-name").allInnerTexts();
+  await until(async () => /scene 6/.test((await titles())[4]), "the step stands before another");
+  await tab.waitForFunction(() => /scene 6.*earlier/.test(document.activeElement.getAttribute("aria-label") ?? ""));
   scripted.model.held = "";
   await tab.getByText("Done.", { exact: true }).waitFor();
   await plan.getByText("8 steps: 7 completed · 1 skipped").waitFor();

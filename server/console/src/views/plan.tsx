@@ -113,6 +113,25 @@ function timeLeft(execution: Execution | null): string {
 const MOST_STEPS = 10;
 const TITLES: Record<string, string> = { planned: "Plan, waits for approval", paused: "Plan, paused", cancelled: "Plan, cancelled" };
 
+/** Let a pending step begin before or after the pending one beside it. */
+function MoveButtons({ step, pending, disabled, onMove }: { step: PlanStep; pending: PlanStep[]; disabled: boolean; onMove: (before: string | null) => Promise<void> }) {
+  const at = pending.indexOf(step);
+  const [earlier, later] = [pending[at - 1], pending[at + 1]];
+  if (!earlier && !later) return null;
+  const button = (word: string, icon: string, possible: boolean, before: string | null) => {
+    const label = `Do “${step.displayName}” ${word}`;
+    // A row that has moved in the list has lost the focus.
+    const move = () => void onMove(before).then(() => document.querySelector<HTMLElement>(`[aria-label="${CSS.escape(label)}"]`)?.focus());
+    return <IconButton icon={icon} label={label} disabled={disabled || !possible} onClick={move} />;
+  };
+  return (
+    <>
+      {button("earlier", "up", Boolean(earlier && !step.dependencies.includes(earlier.id)), earlier?.id ?? null)}
+      {button("later", "under", Boolean(later && !later.dependencies.includes(step.id)), pending[at + 2]?.id ?? null)}
+    </>
+  );
+}
+
 /** "4 steps completed", or "4 steps: 2 completed · 1 skipped · 1 failed". */
 function PlanCounts({ steps }: { steps: Step[] }) {
   const ended = outcomes(steps);
@@ -131,16 +150,16 @@ export function PlanCard({ plan, steps, thread, newest, streams }: {
   const live = steps.some((one) => !isDone(one.status));
   const pulse = steps.map((one) => one.status).join();
   const follow = newest && plan !== "";
-  const read = () => void api.execution(plan).then(setExecution, () => setExecution(null));
+  const read = () => api.execution(plan).then(setExecution, () => setExecution(null));
   useEffect(() => {
     if (!follow) return undefined;
-    const timer = setTimeout(read, execution ? 150 : 0);
+    const timer = setTimeout(() => void read(), execution ? 150 : 0);
     return () => clearTimeout(timer);
   }, [plan, pulse, follow, thread.revision.value, thread.run.value]);
   const act = async (call: Promise<unknown>) => {
     setBusy(true);
     await attempt(call);
-    read();
+    await read();
     void readQuestions();
     setBusy(false);
   };
@@ -155,6 +174,7 @@ export function PlanCard({ plan, steps, thread, newest, streams }: {
   const changed = (one: Step) => one.status === "completed" && !isUnchanged(one);
   const undoable = execution && !open && status !== "planned" && execution.kind === "plan" && thread.workflow.value === "scene_edit" && shown.some(changed);
   const byId = new Map(execution?.plan.steps.map((one) => [one.id, one]));
+  const pending = execution?.plan.steps.filter((one) => one.canEdit) ?? [];
   // A long plan that has ended folds to what failed.
   const folded = !open && status !== "planned" && shown.length > MOST_STEPS && !unfolded;
   const visible = folded ? shown.filter((one) => one.error !== "") : shown;
@@ -192,6 +212,7 @@ export function PlanCard({ plan, steps, thread, newest, streams }: {
             <li key={one.id}>
               <StepLine step={one} thread={thread.id} streams={streams}>
                 {mayWrite.value && <span class={open ? "step-buttons" : "step-buttons on-hover"}>
+                  {known?.canEdit && <MoveButtons step={known} pending={pending} disabled={busy} onMove={(before) => act(api.moveStep(plan, one.id, before))} />}
                   {known?.canEdit && <IconButton icon="edit" label={`Edit “${one.name}”`} onClick={() => edit(known)} />}
                   {known && one.status === "pending" && open
                     && <IconButton icon="skip" label={`Skip “${one.name}”`} disabled={busy} onClick={() => changeStep(one, "skip")} />}
@@ -205,8 +226,8 @@ export function PlanCard({ plan, steps, thread, newest, streams }: {
         })}
       </ol>
       {folded && <button type="button" class="plan-more" onClick={() => unfold(true)}>Show all {shown.length} steps</button>}
-      {editing && <EditStep plan={plan} step={editing} onClose={() => edit(null)} onDone={read} />}
-      {inserting && execution && <InsertStep execution={execution} onClose={() => insert(false)} onDone={read} />}
+      {editing && <EditStep plan={plan} step={editing} onClose={() => edit(null)} onDone={() => void read()} />}
+      {inserting && execution && <InsertStep execution={execution} onClose={() => insert(false)} onDone={() => void read()} />}
     </div>
   );
 }

@@ -231,13 +231,14 @@ export function settled(items: Item[]): Item[] {
 }
 
 /**
- * The checkpoint to fork from, so that the message `id` is not part of the conversation: the first of the newest one's
- * ancestors without it. Null if there is none, undefined if the history at hand, newest first, ends before it.
+ * The checkpoint to fork from, so that the message `id` is not part of the conversation: the first of the ancestors of
+ * the newest one, or of the one with the id `newest`, without it. Null if there is none, undefined if the history at hand, newest first, ends before it.
  */
-export function checkpointBefore(history: ThreadState[], id: string): string | null | undefined {
+export function checkpointBefore(history: ThreadState[], id: string, newest = ""): string | null | undefined {
   const has = (state: ThreadState) => (state.values.messages ?? []).some((one: WireMessage) => one.id === id);
   const known = new Map(history.map((state) => [state.checkpoint?.checkpoint_id, state]));
-  let state = history[0];
+  let state = newest ? known.get(newest) : history[0];
+  if (newest && !state) return undefined;
   if (!state || !has(state)) return null;
   while (state && has(state)) {
     const parent: string | undefined = state.parent_checkpoint?.checkpoint_id;
@@ -245,6 +246,37 @@ export function checkpointBefore(history: ThreadState[], id: string): string | n
     state = known.get(parent);
   }
   return state?.checkpoint?.checkpoint_id;
+}
+
+const idOf = (state: ThreadState) => state.checkpoint?.checkpoint_id ?? "";
+const parentOf = (state: ThreadState) => state.parent_checkpoint?.checkpoint_id ?? "";
+
+/** A message at which the conversation goes two ways or more, and the checkpoint at which its run began. */
+export interface Branch { message: string; checkpoint: string }
+
+/** Messages that were sent in each other's place, by the id of each, oldest first: from the states at which runs began. */
+export function branchesOf(begins: ThreadState[]): Map<string, Branch[]> {
+  const known = new Map(begins.map((one) => [idOf(one), one]));
+  // A message sent again begins where the first one began, or where the one before it ended.
+  const point = (state: ThreadState): string => {
+    const earlier = known.get(parentOf(state));
+    return earlier ? point(earlier) : parentOf(state) || idOf(state);
+  };
+  const groups = new Map<string, Branch[]>();
+  for (const state of begins.toReversed()) {
+    const sent = (state.tasks[0]?.result?.messages ?? []) as WireMessage[];
+    const message = Array.isArray(sent) ? sent.at(-1)?.id : undefined;
+    if (message) groups.set(point(state), [...(groups.get(point(state)) ?? []), { message, checkpoint: idOf(state) }]);
+  }
+  return new Map([...groups.values()].filter((all) => all.length > 1).flatMap((all) => all.map((one) => [one.message, all])));
+}
+
+/** The newest state of a branch; null if the history, newest first, has none. */
+export function newestOf(branch: Branch, all: Branch[], history: ThreadState[]): string | null {
+  const parents = new Map(history.map((one) => [idOf(one), parentOf(one)]));
+  const begins = new Set(all.map((one) => one.checkpoint));
+  const begin = (id: string): string => (!id || begins.has(id) ? id : begin(parents.get(id) ?? ""));
+  return history.map(idOf).find((id) => begin(id) === branch.checkpoint) ?? null;
 }
 
 /** Fields of a form that a person changed: a server may refuse the others, even as they are. */

@@ -158,7 +158,7 @@ export interface ThreadState {
   metadata: Fields | null;
   created_at: string | null;
   interrupts: Interrupt[];
-  tasks: { id: string; name: string; error: Json; interrupts: Interrupt[] }[];
+  tasks: { id: string; name: string; error: Json; interrupts: Interrupt[]; result?: Fields | null }[];
 }
 
 export interface Thread {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { checkpointBefore, type Item, itemsOf, outcomes, settled, type Step, versionsOf, withMessage, withoutStreaming, withStep } from "../src/conversation.ts";
+import { branchesOf, checkpointBefore, type Item, itemsOf, newestOf, outcomes, settled, type Step, versionsOf, withMessage, withoutStreaming, withStep } from "../src/conversation.ts";
 import { receiptPieces } from "../src/mentions.ts";
 import type { Json, ThreadState, WireMessage } from "../src/types.ts";
 
@@ -144,4 +144,19 @@ test("steps are counted by what came of them, and a completed step without a cha
   const one = (status: string, output: Json = null): Step => ({ id: status, tool: "t", name: "T", status, input: null, output, error: "", seconds: null });
   const steps = [one("completed"), one("completed", { unchanged: true }), one("error"), one("timeout"), one("blocked"), one("skipped"), one("pending"), one("in-progress")];
   assert.deepEqual(outcomes(steps), [["completed", 1], ["unchanged", 1], ["failed", 2], ["blocked", 1], ["skipped", 1]]);
+});
+
+test("messages sent in each other's place are found by where their runs began, and each branch by its newest state", () => {
+  const state = (id: string, parent: string, message = ""): ThreadState => ({
+    values: {}, next: [], checkpoint: { checkpoint_id: id }, parent_checkpoint: parent ? { checkpoint_id: parent } : null, metadata: null,
+    created_at: null, interrupts: [], tasks: [{ id: "t", name: "__start__", error: null, interrupts: [], result: { messages: message ? [{ id: message }] : null } }],
+  });
+  // "a" is sent again as "b" and "c", of which "b" goes on with "d".
+  const begins = [state("5", "4", "d"), state("3", "0", "c"), state("2", "0", "b"), state("0", "", "a")];
+  const branches = branchesOf(begins);
+  assert.deepEqual([...branches.keys()].sort(), ["a", "b", "c"]);
+  const all = branches.get("b") ?? [];
+  assert.deepEqual(all.map((one) => one.message), ["a", "b", "c"]);
+  const history = [state("6", "5"), state("5", "4"), state("3b", "3"), state("3", "0"), state("4", "2"), state("2", "0"), state("1", "0"), state("0", "")];
+  assert.deepEqual(all.map((one) => newestOf(one, all, history)), ["1", "6", "3b"]);
 });

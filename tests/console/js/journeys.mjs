@@ -90,6 +90,34 @@ test("a request is edited and sent again from the point before it, which leaves 
   assert.equal(await tab.locator(".turn.person").count(), 1);
 });
 
+test("both wordings of a request stay in reach beside it, and the earlier one is gone on from", async () => {
+  const tab = await open(offline, "/");
+  await start(tab, "ad_creation", EXAMPLES.ad_creation);
+  await changed(tab, "Changed:");
+  await say(tab, "make the music more upbeat");
+  await changed(tab, "music v2");
+  await tab.locator(".turn.person").first().hover();
+  await tab.getByRole("button", { name: "Edit and send again" }).first().click();
+  await tab.getByLabel("Your request").fill("30 seconds for Miel, a bakery in Lyon");
+  await tab.getByRole("button", { name: "Send again", exact: true }).click();
+  await changed(tab, "voices v2");
+  await tab.reload();
+  const switcher = tab.getByRole("group", { name: "Wordings of this request" });
+  await switcher.getByText("2 of 2").waitFor();
+  await switcher.getByRole("button", { name: "The wording before" }).click();
+  await tab.locator(".turn.person", { hasText: "more upbeat" }).waitFor();
+  await switcher.getByText("1 of 2").waitFor();
+  await tab.getByText("An earlier branch of this conversation").waitFor();
+  await say(tab, "make the music calmer");
+  await changed(tab, "music v4");
+  assert.deepEqual((await tab.locator(".bubble").allInnerTexts()).slice(1), ["make the music more upbeat", "make the music calmer"]);
+  await switcher.getByRole("button", { name: "The wording after" }).click();
+  await tab.locator(".turn.person", { hasText: "Miel" }).waitFor();
+  assert.equal(await tab.locator(".turn.person").count(), 1);
+  await tab.getByRole("button", { name: "Show the newest" }).click();
+  await tab.locator(".turn.person", { hasText: "calmer" }).waitFor();
+});
+
 test("a plan is shown first, edited and approved in part, and one step is undone", async () => {
   const tab = await open(offline, "/");
   await start(tab, "scene_edit", EXAMPLES.scene_edit);

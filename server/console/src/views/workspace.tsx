@@ -96,6 +96,12 @@ export function Workspace({ thread: id }: { thread: string }) {
       </div>
       <div class="talk">
         <Conversation thread={thread} />
+        {thread.branch.value && (
+          <p class="branch-note">
+            <span>An earlier branch of this conversation. What you send goes on from here; versions that were made stay.</span>
+            <button type="button" class="button small" onClick={() => thread.showFrom("")}>Show the newest</button>
+          </p>
+        )}
         {lost ? null : mayWrite.value ? <Composer thread={thread} /> : <p class="read-only">Your key may read this conversation, not write in it.</p>}
       </div>
       {lost ? <section class="pane" aria-label="What is made" /> : <Pane thread={thread} />}

@@ -1,11 +1,12 @@
 // A lesson: its facts with the passages that prove them, and the narration by segment with seconds and words.
-import { useEffect, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { api, get, path, post, request, type ApiError } from "../api.ts";
 import { count, sentence, words } from "../format.ts";
 import { asApiError, mayWrite, notify } from "../store.ts";
 import "../styles/lesson.css";
 import { Icon } from "../ui/icon.tsx";
 import { Empty, Failure, Loading } from "../ui/states.tsx";
+import { useRead } from "../ui/use_read.ts";
 import { factNumbers, spokenWords } from "./lesson_facts.ts";
 import type { PanelEntry, PanelProps } from "./panel.ts";
 
@@ -127,21 +128,11 @@ function SegmentView({ props, lesson, segment, numbers }: { props: PanelProps; l
 }
 
 function LessonView(props: PanelProps) {
-  const [lesson, setLesson] = useState<ShownLesson | null>(null);
-  const [error, setError] = useState<ApiError | null>(null);
-  useEffect(() => {
-    let current = true;
+  const [lesson, error] = useRead(async (): Promise<ShownLesson> => {
     // The version first: a narration that changes between both reads is a conflict then, and nobody's words are lost.
-    const read = async (): Promise<ShownLesson> => {
-      const artefact = await api.artefact("lesson", props.id);
-      const lesson = await get<Lesson>(path`/api/agent-create/session?sessionId=${props.id}`);
-      return { ...lesson, version: artefact.streams.narration?.newest ?? null };
-    };
-    read().then(
-      (reply) => { if (current) { setLesson(reply); setError(null); } },
-      (failure) => current && setError(asApiError(failure)),
-    );
-    return () => { current = false; };
+    const artefact = await api.artefact("lesson", props.id);
+    const read = await get<Lesson>(path`/api/agent-create/session?sessionId=${props.id}`);
+    return { ...read, version: artefact.streams.narration?.newest ?? null };
   }, [props.id, props.revision]);
   if (error) return <Failure error={error} />;
   if (!lesson) return <Loading label="Reading the lesson" />;

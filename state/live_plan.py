@@ -99,7 +99,7 @@ class PlanChange(TypedDict):
     before: dict[str, Any]
     """Parameters before an edit."""
     after: dict[str, Any]
-    """Parameters after an edit, or of an inserted step; of a moved step, the one that it comes `before` now."""
+    """Parameters after an edit, or of an inserted step; of a moved step, the one that comes after it."""
     at_ms: int
 
 

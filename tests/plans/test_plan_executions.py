@@ -131,8 +131,12 @@ async def test_a_paused_plan_of_an_ad_waits_in_the_thread_and_goes_on(ad: Plans,
         {"completed": 3},
         ["paused", "resumed"],
     )
-    assert (await ad.idle())["drafts"] == {"voices": "v1", "music": "v1", "sfx": "v1"}
+    values = await ad.idle()
+    assert values["drafts"] == {"voices": "v1", "music": "v1", "sfx": "v1"}
     assert len(gates.calls) == 3
+    receipt = values["messages"][-1]["additional_kwargs"]["receipt"]
+    assert "sound effects v1" in receipt["text"], "a stream has a name for people"
+    assert "sfx" not in receipt["text"]
 
 
 async def test_a_paused_plan_is_cancelled(ad: Plans, gates: Gates):

@@ -43,8 +43,12 @@ async function check(tab, name) {
   await tab.setViewportSize(PHONE);
   const width = await until(() => tab.evaluate(() => document.documentElement.scrollWidth), "the width");
   if (width > PHONE.width) faults.push(`${name}: ${width} pixels wide in a window of ${PHONE.width}`);
+  // A workspace scrolls in its parts, and the window around them does not.
+  const scrolls = () => tab.evaluate(() => document.querySelector(".workspace") && document.documentElement.scrollHeight - innerHeight);
+  if ((await scrolls()) > 0) faults.push(`${name}: the window scrolls around a part that scrolls`);
   if (pictures) await tab.screenshot({ path: join(pictures, `${name}-390.png`) });
   await tab.setViewportSize(WIDE);
+  if ((await scrolls()) > 0) faults.push(`${name}: the window scrolls around a part that scrolls, wide`);
   return faults;
 }
 

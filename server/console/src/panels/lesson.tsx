@@ -35,7 +35,7 @@ function FactRow({ fact, number, chosen }: { fact: Fact; number: number | null; 
         <p><strong>{fact.concept}</strong>{chosen && <span class="sr-only"> (chosen)</span>}</p>
         <p>{fact.details}</p>
         {fact.source && fact.source.quote !== fact.details && <blockquote class="quote">{fact.source.quote}</blockquote>}
-        {fact.source && fact.source.quote === fact.details && <p class="help">Word for word from the material, at character {fact.source.start.toLocaleString("en")}.</p>}
+        {fact.source && fact.source.quote === fact.details && <p class="help">Word for word from the material.</p>}
         {!fact.source && <p class="help">Added by a person; no passage of the material.</p>}
       </div>
     </li>
@@ -122,7 +122,7 @@ function SegmentView({ props, lesson, segment, numbers }: { props: PanelProps; l
           </div>
         )}
       {!edited && <Listen key={segment.narration} session={lesson.sessionId} segment={segment.id} label={`Listen to ${words(segment.type).toLowerCase()}`} />}
-      {segment.visual_guidance && <p class="help"><strong>Show:</strong> {segment.visual_guidance}</p>}
+      {segment.visual_guidance && <p class="help"><strong>Show:</strong> {segment.visual_guidance.replace(/^show:?\s+/i, "")}</p>}
     </li>
   );
 }

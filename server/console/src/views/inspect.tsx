@@ -139,7 +139,7 @@ export function Inspect({ thread }: { thread: string }) {
                 <li key={checkpointOf(one)}>
                   <button type="button" aria-pressed={one === state} onClick={() => setQuery({ checkpoint: checkpointOf(one) })}>
                     <span>{one.metadata?.step ?? ""}</span>
-                    <span>{one.next.length > 0 ? `before ${one.next.join(", ")}` : "end"}{one.interrupts.length > 0 ? " · asks" : ""}</span>
+                    <span>{one.next.length > 0 ? `before ${one.next.join(", ").replaceAll("__", "")}` : "end"}{one.interrupts.length > 0 ? " · asks" : ""}</span>
                     <time class="muted" dateTime={one.created_at ?? undefined} title={fullTime(one.created_at ?? "")}>{ago(one.created_at)}</time>
                   </button>
                 </li>

@@ -132,6 +132,7 @@ export function itemsOf(values: Fields, before: Item[] = []): Item[] {
   const byCall = new Map([...results.values()].map((one) => [one.id, one]));
   const known = new Map(before.flatMap((item) => (item.type === "steps" ? item.steps.map((one) => [`${item.plan}/${one.id}`, one] as const) : [])));
   const replies = new Map(messages.filter((one) => one.tool_call_id).map((one) => [one.tool_call_id ?? "", one]));
+  const ofPlan = (plan: string | undefined) => [...results.values()].filter((one) => one.plan === plan).map((one) => ofResult(one, known.get(`${plan}/${one.id}`)));
   const placed = new Set<string>();
   const lastPerson = messages.findLastIndex((one) => one.type === "human");
   const items: Item[] = [];
@@ -147,16 +148,24 @@ export function itemsOf(values: Fields, before: Item[] = []): Item[] {
     if (steps.length > 0) items.push({ type: "steps", id: groupId(before, id, `${id}:steps`), plan: id, steps });
     for (const call of calls.filter((one) => one.name === "submit_plan")) {
       const shown = before.find((item) => item.type === "steps" && item.call === call.id);
-      const plan = i > lastPerson ? [...results.values()].find((one) => !placed.has(one.plan) && !own.some((c) => c.id === one.id))?.plan : undefined;
+      const reply = replies.get(call.id);
+      const plan = reply?.artifact?.plan
+        ?? (i > lastPerson ? [...results.values()].find((one) => !placed.has(one.plan) && !own.some((c) => c.id === one.id))?.plan : undefined);
       if (plan) placed.add(plan);
-      const listed = plan
-        ? [...results.values()].filter((one) => one.plan === plan).map((one) => ofResult(one, known.get(`${plan}/${one.id}`)))
-        : reported(replies.get(call.id));
+      const ended = ofPlan(plan);
+      const inReply = reported(reply);
+      const listed = inReply.length > 0 ? inReply.map((one) => { const known = ended.find((other) => other.id === one.id); return known ? { ...known, name: known.name || one.name } : one; }) : ended;
       if (shown && !plan) items.push(shown);
       else if (listed.length > 0) items.push({ type: "steps", id: groupId(before, plan ?? "", `${call.id}:plan`), plan: plan ?? "", steps: listed, call: call.id });
     }
     const { receipt } = message.additional_kwargs ?? {};
     if (receipt) items.push({ type: "receipt", id: `${id}:receipt`, receipt });
+  }
+  // What a person undid, restored or had done again was no call of a model; of earlier turns it is not kept.
+  for (const plan of new Set([...results.values()].map((one) => one.plan))) {
+    if (items.some((item) => item.type === "steps" && item.plan === plan)) continue;
+    const group: Item = { type: "steps", id: groupId(before, plan, `${plan}:steps`), plan, steps: ofPlan(plan) };
+    items.splice(items.findLastIndex((item) => item.type === "person") + 1, 0, group);
   }
   return withUnplaced(items, before, values);
 }

@@ -113,7 +113,7 @@ export class ThreadModel {
     const stored = itemsOf(values, this.items.value);
     if (!running && !this.sending.value) return [...stored, ...this.unfinished];
     const ids = new Set(stored.map((item) => item.id));
-    const live = this.items.value.filter((item) => !ids.has(item.id));
+    const live = this.items.value.slice(this.items.value.findLastIndex((item) => ids.has(item.id)) + 1);
     return [...stored, ...live];
   }
 
@@ -196,6 +196,7 @@ export class ThreadModel {
     this.sending.value = true;
     this.unfinished = [];
     this.failure.value = "";
+    if (!this.workflow.value) await this.load(); // somebody writes before the thread is read
     const from = this.branch.value ? { checkpoint_id: this.branch.value } : {};
     const run = await attempt(api.startRun(this.id, { assistant_id: this.workflow.value, ...from, ...body }));
     if (run) {

@@ -89,7 +89,7 @@ test("a submitted plan shows the steps of its results, and of its reply in earli
     results: [{ id: "s1", plan: "p2", tool: "editScene", status: "completed", output: {} }],
   });
   const groups = items.filter((item) => item.type === "steps");
-  assert.deepEqual(groups.map((group) => [group.plan, group.steps[0]?.name]), [["", "Add scene scene-1"], ["", "Adding scene 1"], ["p2", ""]]);
+  assert.deepEqual(groups.map((group) => [group.plan, group.steps[0]?.name]), [["", "Add scene scene-1"], ["", "Adding scene 1"], ["p2", "Add scene scene-1"]]);
 });
 
 test("a plan that waits for approval is shown before any message names its steps", () => {

@@ -237,6 +237,9 @@ test("a plan with a failed step counts its steps by what came of them, shows the
   await plan.getByRole("button", { name: "Undo the plan" }).click();
   await tab.getByText("The plan is undone.").waitFor();
   await tab.getByText("2 steps completed").waitFor();
+  await tab.reload();
+  await tab.getByText("2 steps completed").waitFor();
+  assert.equal(await tab.locator(".plan-head").count(), 2);
 });
 
 test("a question is answered after the server has restarted, and the page returns by itself", async () => {

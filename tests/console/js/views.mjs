@@ -110,6 +110,22 @@ test("axe finds nothing serious in lists, settings, dialogs and the inspector, i
   await checkAll([["sign-in", "/"]], guarded);
 });
 
+test("axe finds nothing serious in a plan that runs, with a failed step, in both themes and on a phone", async () => {
+  const scene = (i) => ({ name: `Scene ${i}`, durationInFrames: 60, background: { color: "#111111" }, elements: [{ id: "title", kind: "text", text: String(i), animations: [{ kind: "fade" }] }], palette: ["#111111", "#ffffff"] });
+  await scripted.send("POST", "/api/projects", { id: "looked-at", scenes: [1, 2, 3, 4, 5, 6].map(scene) });
+  const { conversationId } = await scripted.send("GET", "/api/artefacts/video/looked-at");
+  Object.assign(scripted.model, { held: "change", refused: "change 1" });
+  const tab = await open(scripted, `/c/${conversationId}`);
+  await tab.getByLabel("Message", { exact: true }).fill("edit 6 scenes");
+  await tab.keyboard.press("Enter");
+  await tab.locator(".step-error").waitFor();
+  await tab.getByRole("button", { name: /^Do “.*scene 6/ }).first().waitFor();
+  assert.deepEqual(await check(tab, "plan-running"), []);
+  Object.assign(scripted.model, { held: "", refused: "" });
+  await tab.getByRole("button", { name: "Undo the plan" }).waitFor();
+  assert.deepEqual(await check(tab, "plan-failed"), []);
+});
+
 /** Press Tab until the focus is on something of this name. */
 async function reach(tab, name) {
   for (let presses = 0; presses < 250; presses += 1) {

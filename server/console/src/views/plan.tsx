@@ -1,5 +1,5 @@
 // A plan as a live checklist: its steps may be edited, skipped, inserted, retried, and the whole paused or cancelled.
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { api, type ApiError } from "../api.ts";
 import { changedFields, CONTROL, hasFailed, isDone, isUnchanged, outcomes, type Step } from "../conversation.ts";
 import { count, seconds, words } from "../format.ts";
@@ -150,7 +150,12 @@ export function PlanCard({ plan, steps, thread, newest, streams }: {
   const live = steps.some((one) => !isDone(one.status));
   const pulse = steps.map((one) => one.status).join();
   const follow = newest && plan !== "";
-  const read = () => api.execution(plan).then(setExecution, () => setExecution(null));
+  const reads = useRef(0);
+  const read = async () => {
+    const number = ++reads.current;
+    const record = await api.execution(plan).catch(() => null);
+    if (number === reads.current) setExecution(record); // a slower, older reply is dropped
+  };
   useEffect(() => {
     if (!follow) return undefined;
     const timer = setTimeout(() => void read(), execution ? 150 : 0);
@@ -211,7 +216,7 @@ export function PlanCard({ plan, steps, thread, newest, streams }: {
           return (
             <li key={one.id}>
               <StepLine step={one} thread={thread.id} streams={streams}>
-                {mayWrite.value && <span class={open ? "step-buttons" : "step-buttons on-hover"}>
+                {mayWrite.value && <span class={open || retry ? "step-buttons" : "step-buttons on-hover"}>
                   {known?.canEdit && <MoveButtons step={known} pending={pending} disabled={busy} onMove={(before) => act(api.moveStep(plan, one.id, before))} />}
                   {known?.canEdit && <IconButton icon="edit" label={`Edit “${one.name}”`} onClick={() => edit(known)} />}
                   {known && one.status === "pending" && open

@@ -1,13 +1,14 @@
 // Tool calls: one line each, which unfolds; several together are a plan, which a person may change while it runs.
-import { useEffect, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { api } from "../api.ts";
 import { isDone, type Step, versionsOf } from "../conversation.ts";
-import { count, fullTime, line, seconds, shorten } from "../format.ts";
+import { count, fullTime, line, seconds, sentence, shorten } from "../format.ts";
 import { versionLink } from "../mentions.ts";
 import { location } from "../router.ts";
 import { stepTitle } from "../tools.ts";
-import type { Json, Receipt } from "../types.ts";
+import type { Json } from "../types.ts";
 import { Icon } from "../ui/icon.tsx";
+import { useRead } from "../ui/use_read.ts";
 import { Value } from "../ui/value.tsx";
 
 const MARKS: Record<string, [icon: string, tone: string, text: string]> = {
@@ -39,7 +40,7 @@ function outcome(step: Step): string {
   if (output === null || typeof output !== "object" || Array.isArray(output)) return line(output, 80);
   const message = output.message ?? output.summary;
   if (typeof message === "string") return line(message, 90);
-  if (typeof output.count === "number") return `${output.count} found`;
+  if (typeof output.count === "number" && step.tool.startsWith("search")) return `${output.count} found`;
   return "";
 }
 
@@ -68,12 +69,8 @@ function VersionLinks({ step, streams }: { step: Step; streams: Map<string, stri
 
 /** The record of a call, read when somebody looks. */
 function ReceiptLine({ thread, step }: { thread: string; step: Step }) {
-  const [receipt, setReceipt] = useState<Receipt | null>(null);
-  useEffect(() => {
-    let current = true;
-    api.receipts(thread).then(({ executions }) => current && setReceipt(executions.find((one) => one.toolCallId === step.id) ?? null), () => undefined);
-    return () => { current = false; };
-  }, [step.id, step.status]);
+  const [list] = useRead(() => api.receipts(thread), [step.id, step.status]);
+  const receipt = list?.executions.find((one) => one.toolCallId === step.id);
   if (!receipt) return null;
   return (
     <p class="meta">
@@ -100,7 +97,7 @@ export function StepLine({ step, thread, streams, children }: { step: Step; thre
         {(step.seconds ?? 0) >= 0.01 && <span class="step-time num">{seconds(step.seconds)}</span>}
         {children}
       </div>
-      {error && !open && <p class="step-error">{shorten(error, 300)}</p>}
+      {error && !open && <p class="step-error">{sentence(shorten(error, 300))}</p>}
       {open && (
         <div class="step-more">
           <h4>Called with</h4>

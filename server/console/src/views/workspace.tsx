@@ -19,7 +19,7 @@ function Composer({ thread }: { thread: ThreadModel }) {
   const waits = busy ? undefined : thread.interrupts.value[0];
   const inWords = waits && takesWords(waits.value);
   const send = async () => {
-    const words = text.trim();
+    const words = (box.current?.value ?? text).trim(); // a key may come before the drawing of what was typed
     if (!words || busy) return;
     setText("");
     if (!(await thread.send(words, first ? { approve_plan: true } : {}))) setText(words);

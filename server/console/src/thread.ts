@@ -196,7 +196,8 @@ export class ThreadModel {
     this.sending.value = true;
     this.unfinished = [];
     this.failure.value = "";
-    if (!this.workflow.value) await this.load(); // somebody writes before the thread is read
+    // Somebody may write before the thread is read.
+    this.workflow.value ||= (await attempt(api.thread(this.id)))?.metadata.graph_id ?? "";
     const from = this.branch.value ? { checkpoint_id: this.branch.value } : {};
     const run = await attempt(api.startRun(this.id, { assistant_id: this.workflow.value, ...from, ...body }));
     if (run) {

@@ -106,7 +106,7 @@ test("both wordings of a request stay in reach beside it, and the earlier one is
   await switcher.getByRole("button", { name: "The wording before" }).click();
   await tab.locator(".turn.person", { hasText: "more upbeat" }).waitFor();
   await switcher.getByText("1 of 2").waitFor();
-  await tab.getByText("An earlier branch of this conversation").waitFor();
+  await tab.getByText("You are looking at an earlier branch").waitFor();
   await say(tab, "make the music calmer");
   await changed(tab, "music v4");
   assert.deepEqual((await tab.locator(".bubble").allInnerTexts()).slice(1), ["make the music more upbeat", "make the music calmer"]);
@@ -312,10 +312,10 @@ test("the inspector forks a thread at a checkpoint with another state", async ()
   const { thread_id: thread } = await offline.send("POST", "/threads", { metadata: { graph_id: "ordering" } });
   await offline.send("POST", `/threads/${thread}/runs/wait`, { assistant_id: "ordering", input: { item: "rolls" } });
   const tab = await open(offline, `/inspect/${thread}`);
-  await tab.getByRole("button", { name: "Go on from here" }).click();
+  await tab.getByRole("button", { name: "Continue from here" }).click();
   const dialog = tab.getByRole("dialog");
   await dialog.getByLabel("Its value as JSON").fill('"buns"');
-  await dialog.getByRole("button", { name: "Change it and go on" }).click();
+  await dialog.getByRole("button", { name: "Change it and continue" }).click();
   await tab.waitForURL(/\/c\//);
   await tab.getByText("How many buns?").first().waitFor();
 });
@@ -353,7 +353,7 @@ test("a key that may only read is offered nothing that writes", async () => {
   await tab.keyboard.press("Enter");
   await tab.getByRole("heading", { name: "Recent" }).waitFor();
   const paths = ["/", "/artefacts", "/campaigns", ...Object.values(ids).map((id) => `/c/${id}`), `/inspect/${ids.ad_creation}`, `/c/${ids.ad_creation}?tab=versions`];
-  const writes = /^(activate|restore|lock|unlock|edit|delete|import|start|send|approve|answer|use|save|undo|redo|move|stop|pause|cancel|go on)\b/i;
+  const writes = /^(activate|restore|lock|unlock|edit|delete|import|start|send|approve|answer|use|save|undo|redo|move|stop|pause|cancel|continue)\b/i;
   for (const path of paths) {
     await tab.goto(guarded.url + path);
     await settle(tab);

@@ -105,7 +105,7 @@ test("axe finds nothing serious in lists, settings, dialogs and the inspector, i
     ["inspect-state", `${inspect}?tab=state`],
     ["inspect-model", `${inspect}?tab=model`],
     ["inspect-events", `${inspect}?tab=events`],
-    ["fork", inspect, (tab) => tab.getByRole("button", { name: "Go on from here" }).click()],
+    ["fork", inspect, (tab) => tab.getByRole("button", { name: "Continue from here" }).click()],
   ]);
   await checkAll([["sign-in", "/"]], guarded);
 });
@@ -169,7 +169,7 @@ test("the keyboard alone starts, answers, looks at versions, and forks", async (
   await settle(tab);
   await reach(tab, /^State$/);
   await tab.keyboard.press("Enter");
-  await reach(tab, /^Go on from here$/);
+  await reach(tab, /^Continue from here$/);
   await tab.keyboard.press("Enter");
   await tab.getByRole("dialog").waitFor();
   await tab.keyboard.press("Escape");

@@ -39,7 +39,7 @@ function Person({ item, thread }: { item: Extract<Item, { type: "person" }>; thr
       <form class="turn person editing" onSubmit={(event) => { event.preventDefault(); edit(false); void thread.resend(item.id, text.trim()); }}>
         <label class="sr-only" for={`edit-${item.id}`}>Your request</label>
         <textarea id={`edit-${item.id}`} rows={3} value={text} ref={(box) => box?.focus()} onInput={(event) => setText(event.currentTarget.value)} />
-        <p class="help">Goes on from before this message. What came after it stays in the history; versions that were made stay.</p>
+        <p class="help">The conversation continues from before this message. What came after it stays in reach beside it; versions that were made stay.</p>
         <div class="actions end">
           <button type="button" class="button small" onClick={() => edit(false)}>Cancel</button>
           <button type="submit" class="button small primary" disabled={!text.trim() || text.trim() === item.text}>Send again</button>

@@ -151,7 +151,7 @@ export function Inspect({ thread }: { thread: string }) {
               <div class="strip" role="group" aria-label="What to show">
                 {TABS.map(([name, title]) => <button key={name} type="button" class="tab" aria-pressed={tab === name} onClick={() => setQuery({ tab: name })}>{title}</button>)}
               </div>
-              {mayWrite.value && <button type="button" class="button small end" disabled={record.status === "busy"} onClick={() => fork(true)}>Go on from here</button>}
+              {mayWrite.value && <button type="button" class="button small end" disabled={record.status === "busy"} onClick={() => fork(true)}>Continue from here</button>}
             </header>
             {tab === "changes" && <Changes state={state} parent={parent} />}
             {tab === "state" && <Value value={state.values as Json} />}

@@ -116,13 +116,17 @@ const TITLES: Record<string, string> = { planned: "Plan, waits for approval", pa
 /** Let a pending step begin before or after the pending one beside it. */
 function MoveButtons({ step, pending, disabled, onMove }: { step: PlanStep; pending: PlanStep[]; disabled: boolean; onMove: (before: string | null) => Promise<void> }) {
   const at = pending.indexOf(step);
+  const [wanted, want] = useState("");
+  useEffect(() => {
+    if (!wanted || disabled) return;
+    document.querySelector<HTMLElement>(`[aria-label="${CSS.escape(wanted)}"]`)?.focus(); // the row has lost it by moving
+    want("");
+  }, [wanted, disabled]);
   const [earlier, later] = [pending[at - 1], pending[at + 1]];
   if (!earlier && !later) return null;
   const button = (word: string, icon: string, possible: boolean, before: string | null) => {
     const label = `Do “${step.displayName}” ${word}`;
-    // A row that has moved in the list has lost the focus.
-    const move = () => void onMove(before).then(() => document.querySelector<HTMLElement>(`[aria-label="${CSS.escape(label)}"]`)?.focus());
-    return <IconButton icon={icon} label={label} disabled={disabled || !possible} onClick={move} />;
+    return <IconButton icon={icon} label={label} disabled={disabled || !possible} onClick={() => void onMove(before).then(() => want(label))} />;
   };
   return (
     <>

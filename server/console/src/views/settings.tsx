@@ -43,7 +43,7 @@ function ToolSection() {
   const [reply, error] = useRead(() => get<{ tools: Tool[] }>("/api/tools"), []);
   if (error) return <Failure error={error} />;
   if (!reply) return <Loading rows={2} />;
-  const state = (one: Tool) => (!one.allowed ? "not allowed" : one.breaker.state !== "closed" ? "resting after failures" : one.available ? "available" : "not set up");
+  const state = (one: Tool) => (!one.allowed ? "not allowed" : one.breaker.state !== "closed" ? "paused after failures" : one.available ? "available" : "not set up");
   return (
     <DataTable caption="Tools" rows={reply.tools.filter((one) => !one.internal)} keyOf={(row) => row.domain + row.name} columns={[
       { name: "name", title: "Tool", value: (row) => row.name, cell: (row) => <details><summary>{words(row.name)}</summary><p class="help">{row.description}</p></details> },
@@ -66,7 +66,7 @@ function HealthSection() {
       <div><dt>Server</dt><dd><span class={`pill ${health.status === "ok" ? "ok" : "bad"}`}><span class="dot" aria-hidden="true" />{health.status}</span> version {health.version}</dd></div>
       <div><dt>Storage</dt><dd>{health.storage.server ?? (health.storage.ok ? "ok" : "away")}{health.storage.place ? `, ${health.storage.place}` : ""}{health.storage.latencyMs !== undefined ? `, ${health.storage.latencyMs.toFixed(1)} ms` : ""}</dd></div>
       <div><dt>Model</dt><dd><strong>{health.provider.name}</strong>: {health.provider.reason}</dd></div>
-      <div><dt>Tools</dt><dd>{health.tools.available} available{resting.length > 0 ? `; resting after failures: ${resting.join(", ")}` : ""}</dd></div>
+      <div><dt>Tools</dt><dd>{health.tools.available} available{resting.length > 0 ? `; paused after failures: ${resting.join(", ")}` : ""}</dd></div>
     </dl>
   );
 }

@@ -34,7 +34,7 @@ function Composer({ thread }: { thread: ThreadModel }) {
     <form class="composer" onSubmit={(event) => { event.preventDefault(); void send(); }}>
       <label class="sr-only" for="composer">Message</label>
       <textarea id="composer" ref={box} data-message rows={1} value={text}
-        placeholder={inWords ? "Answer in words, or use the form above" : waits ? "A message takes the place of what waits" : busy ? "You can write the next request" : thread.workflow.value === "campaign_search" ? "Ask another question" : "What should change?"}
+        placeholder={inWords ? "Answer in words, or use the form above" : waits ? "A message replaces the question above" : busy ? "You can write the next request" : thread.workflow.value === "campaign_search" ? "Ask another question" : "What should change?"}
         onInput={(event) => setText(event.currentTarget.value)}
         onKeyDown={(event) => {
           if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
@@ -98,7 +98,7 @@ export function Workspace({ thread: id }: { thread: string }) {
         <Conversation thread={thread} />
         {thread.branch.value && (
           <p class="branch-note">
-            <span>An earlier branch of this conversation. What you send goes on from here; versions that were made stay.</span>
+            <span>You are looking at an earlier branch. What you send continues from here; versions that were made stay.</span>
             <button type="button" class="button small" onClick={() => thread.showFrom("")}>Show the newest</button>
           </p>
         )}

@@ -122,7 +122,7 @@ function SegmentView({ props, lesson, segment, numbers }: { props: PanelProps; l
           </div>
         )}
       {!edited && <Listen key={segment.narration} session={lesson.sessionId} segment={segment.id} label={`Listen to ${words(segment.type).toLowerCase()}`} />}
-      {segment.visual_guidance && <p class="help"><strong>Show:</strong> {segment.visual_guidance.replace(/^show:?\s+/i, "")}</p>}
+      {segment.visual_guidance && <p class="help">{!/^show\b/i.test(segment.visual_guidance) && <strong>Show: </strong>}{segment.visual_guidance}</p>}
     </li>
   );
 }

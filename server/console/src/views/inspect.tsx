@@ -125,7 +125,7 @@ export function Inspect({ thread }: { thread: string }) {
   return (
     <div class="page wide">
       <header class="page-head">
-        <div><h1>Inspector</h1><p class="meta"><code>{thread}</code><span>{record.metadata.graph_id}</span></p></div>
+        <div><h1>Inspector</h1><p class="meta"><span><code>{thread}</code></span><span>{record.metadata.graph_id}</span></p></div>
         <Status of={record.status} />
         <div class="actions"><Copy text={curl("POST", url, { limit: 100 })} /><a class="button small" href={path`/c/${thread}`}>Conversation</a></div>
       </header>

@@ -26,6 +26,7 @@ from callsheet.state.ads.foreign import client_name
 from callsheet.state.ads.preflight import preflight_line
 from callsheet.state.conversation import first_requests, turn_starts
 from callsheet.state.state_block import StateLine, fit
+from callsheet.state.versions import Version
 from callsheet.state.workflow import DraftMade
 from callsheet.storage.artefacts.artefacts import Artefact, StreamHead
 from callsheet.storage.artefacts.recordings import RecordingRecord
@@ -123,6 +124,11 @@ class AdTurnRules(TurnRules[AdState]):
         if created or not known or not starts or history[starts[-1]].text != brief.message(known):
             return ""
         return NO_DRAFT
+
+    def change_name(self, stream: str, output: Mapping[str, Any], newest: Version | None) -> str:
+        """Return the stream's name for people."""
+        del output, newest
+        return ad.TITLES[stream]
 
     def closing_notes(self, state: AdState) -> Sequence[str]:
         """Name what the person wants spoken and the turn's last script lacks, and what it has of its own."""

@@ -25,7 +25,7 @@ from callsheet.nodes.workflow import ArtefactSpec, LeanProfile, TurnRules, Workf
 from callsheet.state.context import Context
 from callsheet.state.differences import Difference
 from callsheet.state.errors import Invalid
-from callsheet.state.plan import Plan, Step, StepResult
+from callsheet.state.plan import Plan, Step, StepResult, step_titles
 from callsheet.state.versions import Version
 from callsheet.state.video import project
 from callsheet.state.video.plan import RULES
@@ -96,7 +96,8 @@ class VideoTurnRules(TurnRules[VideoState]):
     def answer_messages(self, plan: Plan, results: Sequence[StepResult]) -> list[AnyMessage]:
         """Return the one message that answers the call of a rejected plan."""
         output = {"status": "rejected", "steps": [{"step": one["id"], **one["output"]} for one in results]}
-        return [tool_message(plan["call"], SUBMIT, output)] if "call" in plan else []
+        shown = step_titles(plan["id"], plan["steps"])
+        return [tool_message(plan["call"], SUBMIT, output, shown)] if "call" in plan else []
 
 
 class LeanVideo(LeanProfile):

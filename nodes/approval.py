@@ -21,7 +21,7 @@ from callsheet.state.approvals import PLAN_SCHEMA, approval_sentence, plan_decis
 from callsheet.state.context import Context
 from callsheet.state.errors import Invalid, Refused
 from callsheet.state.live_plan import without_left_out
-from callsheet.state.plan import Plan, Step, StepResult, call_digest, fingerprint
+from callsheet.state.plan import Plan, Step, StepResult, call_digest, fingerprint, with_params
 from callsheet.state.workflow import Workflow
 from callsheet.storage import consents
 from callsheet.storage.artefacts.artefacts import Artefact
@@ -236,9 +236,7 @@ def _apply_edit(step: Step, choice: Mapping[str, Any]) -> Step:
     """Return the step with the edited arguments, which replace those that the model wrote as text, too."""
     if choice["type"] != "edit":
         return step
-    edited: Step = {**step, "params": choice["args"]}
-    edited.pop("raw", None)
-    return edited
+    return with_params(step, choice["args"])
 
 
 def _rejections(plan: Plan, refused: Sequence[tuple[Step, Mapping[str, Any]]]) -> list[StepResult]:

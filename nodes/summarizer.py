@@ -17,7 +17,7 @@ from callsheet.state.context import Context
 from callsheet.state.plan import StepResult, is_same_target, is_unchanged
 from callsheet.state.receipts import RECEIPT, Effects, Receipt, ReceiptChange
 from callsheet.state.sentences import is_question
-from callsheet.state.workflow import DraftMade, Workflow
+from callsheet.state.workflow import Workflow
 from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.tools.guard.outcome import is_unknown
 from callsheet.tools.registry import Tool
@@ -125,7 +125,7 @@ def _closing_message(
             return receipts.with_receipt(own, written, shown=_must_be_read(workflow, state, written))
         return None if own is last else own
     name = last.id if _has_no_calls(last) else None
-    closing = AIMessage(_tool_messages(state) or _created_text(state.get("created", [])), id=name)
+    closing = AIMessage(_tool_messages(state) or _created_text(written), id=name)
     return receipts.with_receipt(closing, written, shown=False) if written else closing
 
 
@@ -168,8 +168,9 @@ def _tool_messages(state: Workflow) -> str:
     return " ".join([*(str(one["message"]) for one in outputs if "message" in one), *errors, *notes])
 
 
-def _created_text(created: Sequence[DraftMade]) -> str:
-    versions = ", ".join(f"{item['stream']} {item['versionId']}" for item in created)
+def _created_text(written: Receipt | None) -> str:
+    changed = written["changed"] if written else []
+    versions = ", ".join(f"{one['name']} {one['versionId']}" for one in changed)
     return f"Made {versions}." if versions else _NO_ANSWER
 
 

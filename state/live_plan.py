@@ -12,9 +12,20 @@ from typing import Any, Final, Literal, NotRequired, cast
 from typing_extensions import TypedDict
 
 from callsheet.state.errors import Conflict, Fenced, Invalid, Missing
-from callsheet.state.plan import Plan, Step, StepResult, StepStatus, canonical_json, covers, is_unchanged
+from callsheet.state.plan import (
+    Plan,
+    Step,
+    StepResult,
+    StepStatus,
+    canonical_json,
+    covers,
+    is_unchanged,
+    with_params,
+)
 
-ChangeKind = Literal["edited", "skipped", "inserted", "retried", "repeated", "paused", "resumed", "cancelled"]
+ChangeKind = Literal[
+    "edited", "skipped", "inserted", "moved", "retried", "repeated", "paused", "resumed", "cancelled"
+]
 ExecutionStatus = Literal["planned", "running", "paused", "completed", "failed", "cancelled"]
 ENDED: Final = frozenset({"completed", "failed", "cancelled"})
 """Statuses of an execution that is over."""
@@ -88,7 +99,7 @@ class PlanChange(TypedDict):
     before: dict[str, Any]
     """Parameters before an edit."""
     after: dict[str, Any]
-    """Parameters after an edit, or of an inserted step."""
+    """Parameters after an edit, or of an inserted step; of a moved step, the one that comes after it."""
     at_ms: int
 
 
@@ -318,8 +329,7 @@ def edit_step(
     if after == before:
         return record
     _require_room(record, before, after)
-    step = cast("Step", {name: value for name, value in one["step"].items() if name != "raw"})
-    changed = _with_step(record, step_id, step={**step, "params": after})
+    changed = _with_step(record, step_id, step=with_params(one["step"], after))
     return _with_change(changed, "edited", step_id, now_ms, before=before, after=after)
 
 
@@ -342,6 +352,34 @@ def insert_steps(record: Execution, steps: Sequence[Step], now_ms: int) -> Execu
     for step in steps:
         changed = _with_change(changed, "inserted", step["id"], now_ms, after=step["params"])
     return _block_stuck(changed, now_ms)
+
+
+def move_step(record: Execution, step_id: str, before: str, now_ms: int) -> Execution:
+    """Return the record with a pending step in front of another one, or behind all for an empty `before`.
+
+    Steps begin in the order of the record as far as their dependencies and free places let them. Raises
+    `Conflict` for a step that would pass one that it waits for, or that waits for it.
+    """
+    one = _pending(record, step_id, "moved")
+    steps = [other for other in record["steps"] if other is not one]
+    place = steps.index(_pending(record, before, "preceded by another one")) if before else len(steps)
+    was = record["steps"].index(one)
+    for other in steps[min(was, place) : max(was, place)]:
+        first, second = (other, one) if place > was else (one, other)
+        if second["step"]["id"] in _waits_for(first["step"]):
+            raise Conflict(
+                f"step {first['step']['id']!r} waits for {second['step']['id']!r}, and cannot come before it",
+                remedy="move it less far, or skip it and insert another step",
+            )
+    moved = [*steps[:place], one, *steps[place:]]
+    if moved == record["steps"]:
+        return record
+    _require_room(record)
+    return _with_change(_with(record, steps=moved), "moved", step_id, now_ms, after={"before": before})
+
+
+def _waits_for(step: Step) -> list[str]:
+    return [*step["dependencies"], *step.get("after", ())]
 
 
 def retry_step(record: Execution, step_id: str, now_ms: int) -> Execution:

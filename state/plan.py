@@ -8,7 +8,7 @@ import hashlib
 import json
 from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, Final, Literal, NotRequired
+from typing import Any, Final, Literal, NotRequired, cast
 
 from typing_extensions import TypedDict
 
@@ -24,6 +24,9 @@ class Step(TypedDict):
     tool: str
     display: str
     """Text shown to people while it runs."""
+    label: NotRequired[str]
+    """Text in place of `display` once a person has edited the step: `display` is the model's, about its own
+    parameters."""
     params: dict[str, Any]
     raw: NotRequired[str]
     """The model's arguments when they were not JSON."""
@@ -88,6 +91,22 @@ def plan_type(steps: Sequence[Step]) -> Literal["single", "parallel", "sequentia
         return "parallel"
     waits = all(before["id"] in step["dependencies"] for before, step in pairwise(steps))
     return "sequential" if waits else "mixed"
+
+
+def with_params(step: Step, params: Mapping[str, Any]) -> Step:
+    """Return the step with other parameters, without what tells of the old ones: raw arguments and title."""
+    own = {"raw", "label"}
+    changed = cast("Step", {name: value for name, value in step.items() if name not in own})
+    display = step.get("label", step["display"])
+    old, new = step["params"].get("name"), params.get("name")
+    if old and new:
+        display = display.replace(f"“{old}”", f"“{new}”")
+    return {**changed, "display": display, "params": dict(params)}
+
+
+def step_titles(plan: str, steps: Sequence[Step]) -> dict[str, Any]:
+    """Return the id of a plan and the titles of its steps by id, as pages show them."""
+    return {"plan": plan, "titles": {step["id"]: step["display"] for step in steps}}
 
 
 def is_unchanged(status: StepStatus, output: Mapping[str, Any]) -> bool:

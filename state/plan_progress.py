@@ -27,7 +27,7 @@ def events_between(before: Execution | None, after: Execution, rules: PlanRules 
     known = {one["step"]["id"]: one for one in before["steps"]} if before else {}
     if (
         before is None
-        or len(known) != len(after["steps"])
+        or [*known] != [one["step"]["id"] for one in after["steps"]]
         or before["status"] == "planned" != after["status"]
     ):
         yield PLAN, plan_event(after)

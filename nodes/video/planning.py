@@ -21,7 +21,7 @@ from callsheet.state import live_plan
 from callsheet.state.conversation import calls_of
 from callsheet.state.errors import Invalid, Missing
 from callsheet.state.live_plan import Execution
-from callsheet.state.plan import Plan
+from callsheet.state.plan import Plan, step_titles
 from callsheet.state.video import plan, plan_forms, project
 from callsheet.state.video.plan import RULES, PlannedStep, SubmittedPlan
 from callsheet.state.video.project import ORDER, Order, SceneLine, VideoState, scene_line, state_block
@@ -197,7 +197,10 @@ class SceneClosing(PlanClosing):
             await _measure(await storage.current(), scope, record)
         plan = state["plan"]
         open_call = plan.get("call") if plan and not state.get("decided") else None
-        return {"messages": [tool_message(open_call, SUBMIT, _plan_output(record))] if open_call else []}
+        if not open_call:
+            return {"messages": []}
+        shown = step_titles(record["id"], [one["step"] for one in record["steps"]])
+        return {"messages": [tool_message(open_call, SUBMIT, _plan_output(record), shown)]}
 
 
 async def _measure(opened: Storage, scope: Scope, record: Execution) -> None:

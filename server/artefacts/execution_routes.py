@@ -12,7 +12,13 @@ from callsheet.server.artefacts.execution_progress import progress_events
 from callsheet.server.artefacts.execution_views import execution_view
 from callsheet.server.artefacts.executions import ExecutionRef, PlanEdits
 from callsheet.server.artefacts.features import feature_of
-from callsheet.server.artefacts.schemas import ExecutionView, PlanDecision, StepCreate, StepPatch
+from callsheet.server.artefacts.schemas import (
+    ExecutionView,
+    PlanDecision,
+    StepCreate,
+    StepMove,
+    StepPatch,
+)
 from callsheet.server.artefacts.service import RequestContext
 from callsheet.server.http.auth import current_owner
 from callsheet.server.http.context import app_context
@@ -104,6 +110,20 @@ async def skip_step(step_id: str, ref: _Execution) -> dict[str, Any]:
     """Skip a pending step; 409 once it has started."""
     rules = ref.workflow.turn.plan_rules
     record = await executions.change(ref, lambda held, now: live_plan.skip_step(held, step_id, now, rules))
+    return _view(ref, record)
+
+
+@router.post("/steps/{step_id}/move", responses=_CHANGED)
+@with_policy(API_WRITE)
+async def move_step(step_id: str, body: StepMove, ref: _Execution) -> dict[str, Any]:
+    """Put a pending step before another one, or to the end.
+
+    409 once it has started, and where one of them waits for the other.
+    """
+    before = body.before or ""
+    if before:
+        executions.require_known(await executions.read(ref), [before])
+    record = await executions.change(ref, lambda held, now: live_plan.move_step(held, step_id, before, now))
     return _view(ref, record)
 
 

@@ -412,6 +412,16 @@ class StepPatch(BaseModel):
     params: dict[str, Any] = Field(min_length=1, description="`prompt`, `name`, `durationSeconds` …")
 
 
+class StepMove(BaseModel):
+    """Another place of a pending step."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    before: str | None = Field(
+        None, max_length=64, description="Id of the pending step that comes after it; null for the end"
+    )
+
+
 class StepCreate(BaseModel):
     """A step to insert."""
 

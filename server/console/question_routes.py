@@ -50,7 +50,7 @@ class QuestionView(BaseModel):
     value: Any = Field(None, description="The interrupt's value")
     createdAt: str | None = None
     ageSeconds: float | None = None
-    dueAt: str | None = None
+    dueAt: str | None = Field(None, description="When its thread expires, and the question with it")
     shown: str | None = Field(None, description="SHA-256 of the value that was answered")
     answer: Any = None
     answeredBy: str | None = Field(None, description="API key or owner")

@@ -65,8 +65,13 @@ class WaitingQuestion:
             "value": self.value,
             "createdAt": iso_time_or_none(self.thread.state_updated_ms),
             "ageSeconds": round(age_ms / 1000, 1),
-            "dueAt": None,
+            "dueAt": iso_time_or_none(_due_ms(self.thread)),
         }
+
+
+def _due_ms(thread: Thread) -> int | None:
+    """Return the time at which a thread is deleted with its questions; None for one that stays."""
+    return None if thread.keeps_latest else thread.expires_ms
 
 
 def thread_fields(thread: Thread) -> dict[str, Any]:

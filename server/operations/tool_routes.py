@@ -49,6 +49,8 @@ class ToolView(TypedDict):
     """A tool."""
 
     name: str
+    displayName: str
+    """Title of its steps for people, such as "Writing the music"."""
     description: str
     domain: str
     inputSchema: JsonSchema
@@ -147,6 +149,7 @@ def _tool(item: Tool, kind: str, tool_policy: ToolPolicy, owner: str, breaker: B
     policy = resolve_tool(item, tool_policy).policy
     return {
         "name": item.name,
+        "displayName": item.display,
         "description": item.description,
         "domain": kind,
         "inputSchema": definition(item)["function"]["parameters"],

@@ -15,6 +15,8 @@ from callsheet.state.workflow import Workflow
 
 Stream = Literal["voices", "music", "sfx"]
 STREAMS: Final[tuple[Stream, ...]] = ("voices", "music", "sfx")
+TITLES: Final[Mapping[str, str]] = {"voices": "voices", "music": "music", "sfx": "sound effects"}
+"""Names of the streams for people."""
 DEFAULT_SFX_S: Final = 3.0
 """Default length of an effect."""
 MAX_SFX_S: Final = 30.0

@@ -193,15 +193,19 @@ class _Resolver:
         self._expanded.setdefault(name, []).extend(ids)
         for step_id, (params, reads, writes) in zip(ids, targets, strict=True):
             subject = params.get("sceneId", "")
+            label = self._label(planned, subject)
+            own_title = "" if len(targets) > 1 and subject else planned.title
             step = Step(
                 id=step_id,
                 tool=planned.tool,
-                display=self._display(planned, subject, alone=len(targets) == 1),
+                display=own_title or label,
                 params=params,
                 dependencies=[],
                 reads=reads,
                 writes=writes,
             )
+            if own_title:
+                step["label"] = label
             if planned.alone:
                 step["alone"] = True
             self._derive(step)
@@ -376,13 +380,11 @@ class _Resolver:
             self._problems.append(f"{name!r} may mean {several}; give its id")
         return next(iter(sorted(meanings)), name)
 
-    def _display(self, planned: PlannedStep, scene: str, *, alone: bool) -> str:
-        if planned.title and alone:
-            return planned.title
+    def _label(self, planned: PlannedStep, scene: str) -> str:
         if planned.tool == "reorderScenes":
-            return planned.title or "Changing the order of the scenes"
+            return "Changing the order of the scenes"
         if planned.tool == "contextGatherer":
-            return planned.title or "Looking for examples and styles"
+            return "Looking for examples and styles"
         position = self._about.order.position(scene)
         name = planned.name or self._about.names.get(scene, "")
         label = f"scene {position}" if position else "a scene"

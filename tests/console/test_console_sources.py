@@ -49,7 +49,7 @@ SHAPES: Final = {
     "panels/video.tsx": {"Project": "ProjectView", "Scene": "SceneView"},
     "views/campaigns.tsx": {"CampaignPage": "CampaignPage"},
     "views/campaign_import.tsx": {"Report": "ImportReport"},
-    "views/plan.tsx": {"ToolInfo": "ToolView"},
+    "tools.ts": {"ToolInfo": "ToolView"},
     "views/settings.tsx": {"Tool": "ToolView", "Health": "Health", "Usage": "UsageReport"},
 }
 """Interfaces of the page by file, and the schemas that they are the used part of."""

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Any
 
@@ -36,9 +37,9 @@ async def client(valkey_url: str) -> AsyncIterator[httpx.AsyncClient]:
         yield client
 
 
-async def order(client: httpx.AsyncClient, item: str, **headers: str) -> str:
+async def order(client: httpx.AsyncClient, item: str, new: Any = MappingProxyType({}), **headers: str) -> str:
     """Start a run that asks; return its thread."""
-    created = await client.post("/threads", json={}, headers=headers)
+    created = await client.post("/threads", json=dict(new), headers=headers)
     thread = str(created.json()["thread_id"])
     body = {"assistant_id": "ordering", "input": {"item": item}}
     reply = await client.post(f"/threads/{thread}/runs/wait", json=body, headers=headers)
@@ -93,6 +94,15 @@ async def test_the_run_that_an_answer_starts_streams_what_the_page_shows_live(
     text = (await client.get(address, headers={"Last-Event-ID": "-1"})).text
     assert "event: updates" in text
     assert "event: values" not in text
+
+
+async def test_a_question_is_due_when_its_thread_is_deleted(client: httpx.AsyncClient) -> None:
+    for new in ({"ttl": 60}, {"ttl": {"ttl": 60, "strategy": "keep_latest"}}, {}):
+        await order(client, "loaves", new)
+    due, kept, endless = await list_questions(client)
+    created, ends = (datetime.fromisoformat(due[name]) for name in ("createdAt", "dueAt"))
+    assert timedelta(minutes=59) < ends - created < timedelta(minutes=61)
+    assert kept["dueAt"] is endless["dueAt"] is None
 
 
 async def test_questions_are_listed_oldest_first_in_pages_and_by_workflow(client: httpx.AsyncClient) -> None:

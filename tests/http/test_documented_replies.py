@@ -24,7 +24,7 @@ LESSON: Final = "/api/agent-create"
 NOT_CALLED: Final = frozenset(
     {
         # A plan must run, fail or wait for them; tests/video and tests/plans validate their replies.
-        *("editStep", "insertStep", "skipStep", "retryStep", "rerunStep", "decideExecution"),
+        *("editStep", "insertStep", "skipStep", "moveStep", "retryStep", "rerunStep", "decideExecution"),
         *("pauseExecution", "resumeExecution", "cancelExecution", "restoreSceneVersion"),
         *("startExecution", "undoExecution", "redoExecution", "getExecution"),
         # A question must wait; tests/pages validates its replies.

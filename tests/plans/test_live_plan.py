@@ -105,6 +105,12 @@ def test_an_edit_replaces_arguments_that_were_no_json() -> None:
     assert ("raw" in edited, edited["params"]) == (False, {"prompt": "y"})
 
 
+def test_an_edited_name_stands_in_the_title_of_its_step() -> None:
+    named: Step = {**step("a"), "display": "Adding a scene “Old”", "params": {"name": "Old"}}
+    edited = live_plan.edit_step(record(named), "a", {"name": "New"}, 5)
+    assert edited["steps"][0]["step"]["display"] == "Adding a scene “New”"
+
+
 def test_a_version_is_announced_unless_its_stream_is_not() -> None:
     held = record(step("v", "voices"))
     done = live_plan.finish_step(held, "v", "completed", {"versionId": "v1"}, 4)

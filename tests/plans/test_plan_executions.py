@@ -90,6 +90,31 @@ async def test_a_step_is_inserted_into_an_ads_plan(ad: Plans, gates: Gates):
     assert (await ad.idle())["drafts"]["music"] == "v2"
 
 
+async def test_pending_steps_are_carried_out_in_the_order_that_a_person_gives_them(ad: Plans, gates: Gates):
+    """D42: no step passes one that it waits for, and one that has begun stays where it is."""
+    gates.close("create_voice_draft")
+    name = await ad.start(VOICES, MUSIC, EFFECTS)
+    path = f"/api/executions/{name}/steps"
+    new = {"tool": "create_music_draft", "params": {"prompt": "a choir"}, "id": "choir"}
+    await ad.call("POST", path, json={"step": new})
+    shown = await ad.call("POST", f"{path}/c3/move", json={"before": "c2"})
+    assert [one["id"] for one in shown["plan"]["steps"]] == ["c1", "c3", "c2", "choir"]
+    for step, before in (("c1", None), ("c2", "c1"), ("choir", "c2"), ("c2", None)):
+        refused = await ad.call("POST", f"{path}/{step}/move", 409, json={"before": before})
+        assert refused["remedy"], refused
+    await ad.call("POST", f"{path}/c2/move", 422, json={"before": "c9"})
+    await ad.call("POST", f"{path}/c9/move", 404, json={})
+    await ad.call("POST", f"{path}/choir/move", json={})
+    gates.open()
+    done = await ad.wait_for_end(name)
+    assert [tool for tool, _ in gates.calls] == [
+        *("create_voice_draft", "create_sfx_draft"),
+        *("create_music_draft", "create_music_draft"),
+    ]
+    assert [(one["kind"], one["after"]) for one in done["changes"][1:]] == [("moved", {"before": "c2"})]
+    assert done["counts"] == {"completed": 4}
+
+
 async def test_a_paused_plan_of_an_ad_waits_in_the_thread_and_goes_on(ad: Plans, gates: Gates):
     """D44: what runs ends, nothing else starts, in any process; a chat client can answer, too."""
     gates.close("create_voice_draft")
@@ -106,8 +131,12 @@ async def test_a_paused_plan_of_an_ad_waits_in_the_thread_and_goes_on(ad: Plans,
         {"completed": 3},
         ["paused", "resumed"],
     )
-    assert (await ad.idle())["drafts"] == {"voices": "v1", "music": "v1", "sfx": "v1"}
+    values = await ad.idle()
+    assert values["drafts"] == {"voices": "v1", "music": "v1", "sfx": "v1"}
     assert len(gates.calls) == 3
+    receipt = values["messages"][-1]["additional_kwargs"]["receipt"]
+    assert "sound effects v1" in receipt["text"], "a stream has a name for people"
+    assert "sfx" not in receipt["text"]
 
 
 async def test_a_paused_plan_is_cancelled(ad: Plans, gates: Gates):

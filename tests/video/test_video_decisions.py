@@ -211,6 +211,30 @@ async def test_an_invalid_decision_is_refused_and_approves_nothing(
     assert sorted(video.model.prompts) == ["change it", "new"]
 
 
+async def test_an_edited_step_is_called_by_what_it_does_now(video: VideoClient):
+    """The model's own title tells of the prompt that the person has replaced; a page shows it for ever."""
+    steps = [edit(f"scene-{n}", prompt=f"old {n}", title=f"Old title {n}") for n in (1, 2)]
+    name = await start_unapproved(video, *steps)
+    video.model.hold("new")
+    decisions = [EDIT_DECISION, {"type": "approve"}]
+    await video.call("POST", f"/api/executions/{name}/decision", json={"decisions": decisions})
+    await video.wait_until(name, status_is("s1", "in-progress"))
+    step = {"tool": "editScene", "scenes": ["scene-1"], "prompt": "then", "title": "Then"}
+    await video.call("POST", f"/api/executions/{name}/steps", json={"step": {**step, "id": "late"}})
+    edited = {"params": {"prompt": "later"}}
+    await video.call("PATCH", f"/api/executions/{name}/steps/late", json=edited)
+    titles = {one["id"]: one["displayName"] for one in (await video.execution(name))["plan"]["steps"]}
+    assert titles["s1"].startswith("Editing scene 1")
+    assert titles["late"] == titles["s1"]
+    assert titles["s2"] == "Old title 2"
+    video.model.release()
+    await video.wait_for_end(name)
+    await video.wait_until_idle()
+    state = (await video.http.get(f"/threads/{video.thread}/state")).json()["values"]
+    [reply] = [one for one in state["messages"] if one["type"] == "tool"]
+    assert reply["artifact"] == {"plan": name, "titles": titles}
+
+
 @pytest.mark.parametrize(
     "value", [{"decisions": [{"type": "foo"}]}, {"decisions": [{"type": "edit"}]}, {"decision": "approve"}, 7]
 )

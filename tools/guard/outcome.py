@@ -102,6 +102,12 @@ def is_unknown(output: Mapping[str, Any]) -> bool:
     return bool((output.get("details") or {}).get(UNKNOWN))
 
 
-def tool_message(call_id: str, name: str, output: Mapping[str, Any]) -> ToolMessage:
-    """Return the message that answers a tool call: JSON text under the call's own id."""
-    return ToolMessage(json.dumps(output, ensure_ascii=False), tool_call_id=call_id, name=name)
+def tool_message(
+    call_id: str, name: str, output: Mapping[str, Any], artifact: Mapping[str, Any] | None = None
+) -> ToolMessage:
+    """Return the message that answers a tool call: JSON text under the call's own id.
+
+    No model is sent the `artifact`; a page reads it with the thread's state.
+    """
+    text = json.dumps(output, ensure_ascii=False)
+    return ToolMessage(text, tool_call_id=call_id, name=name, artifact=artifact)

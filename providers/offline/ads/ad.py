@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from callsheet.providers.offline.conversation import PastCall, PastTurn, PlannedCall
+from callsheet.state.ads.ad import TITLES
 
 Data = Mapping[str, Any]
 LOOK: Final = "get_current_state"
 WRITERS: Final = {"voices": "create_voice_draft", "music": "create_music_draft", "sfx": "create_sfx_draft"}
-_TITLES: Final = {"voices": "voices", "music": "music", "sfx": "sound effects"}
 _ARGUMENTS: Final = {
     "voices": {"tracks": "voiceTracks"},
     "music": {"prompt": "musicPrompt", "provider": "musicProvider", "duration": "duration"},
@@ -90,14 +90,14 @@ def write_calls(turn: PastTurn) -> list[tuple[str, PastCall]]:
 
 def report(turn: PastTurn) -> list[str]:
     """Return sentences about the new versions of a turn, and its problems."""
-    versions = [f"{_TITLES[stream]} {call.version}" for stream, call in write_calls(turn) if call.version]
+    versions = [f"{TITLES[stream]} {call.version}" for stream, call in write_calls(turn) if call.version]
     return [*([f"Ready to review: {', '.join(versions)}."] if versions else []), *problems(turn)]
 
 
 def problems(turn: PastTurn) -> list[str]:
     """Return sentences about failed writes and about a length that does not fit."""
     results = {stream: call.result or {} for stream, call in write_calls(turn)}
-    lines = [f"No new {_TITLES[each]}: {data['error']}." for each, data in results.items() if "error" in data]
+    lines = [f"No new {TITLES[each]}: {data['error']}." for each, data in results.items() if "error" in data]
     # Effects are written after the voices they may follow; music changes no length.
     timelines = [results[each].get("timeline") for each in ("sfx", "voices") if each in results]
     time = next(filter(None, timelines), {"fits": True})

@@ -94,9 +94,14 @@ export const api = {
 
   createThread: (workflow: string) => post<Thread>("/threads", { metadata: { graph_id: workflow } }),
   thread: (id: string) => get<Thread>(path`/threads/${id}`),
-  state: (id: string) => get<ThreadState>(path`/threads/${id}/state`),
+  state: (id: string, checkpoint = "") => get<ThreadState>(path`/threads/${id}/state` + (checkpoint ? path`/${checkpoint}` : "")),
   history: (id: string, limit = 100, before: string | null = null) =>
     post<ThreadState[]>(path`/threads/${id}/history`, { limit, ...(before ? { before: { configurable: { checkpoint_id: before } } } : {}) }),
+  /** The states at which the newest runs began, each with the message that began it. */
+  begins: (id: string) =>
+    post<ThreadState[]>(path`/threads/${id}/history`, { limit: 20, metadata: { source: "input" }, select: ["checkpoint", "parent_checkpoint", "tasks"] }),
+  /** The newest thousand states without their values. */
+  checkpoints: (id: string) => post<ThreadState[]>(path`/threads/${id}/history`, { limit: 1000, select: ["checkpoint", "parent_checkpoint"] }),
   runs: (id: string, limit = 5) => get<Run[]>(path`/threads/${id}/runs?limit=${limit}`),
   startRun: (thread: string, body: Fields) =>
     post<Run>(path`/threads/${thread}/runs`, {
@@ -115,6 +120,8 @@ export const api = {
     post<Execution>(path`/api/executions/${id}/steps/${step}/${action}`),
   editStep: (id: string, step: string, params: Fields) =>
     request<Execution>("PATCH", path`/api/executions/${id}/steps/${step}`, { params }),
+  moveStep: (id: string, step: string, before: string | null) =>
+    post<Execution>(path`/api/executions/${id}/steps/${step}/move`, { before }),
   insertStep: (id: string, step: Fields) => post<Execution>(path`/api/executions/${id}/steps`, { step }),
   undoPlan: (project: string, execution: string, steps?: string[]) =>
     post<Fields>(path`/api/projects/${project}/undo`, { executionId: execution, ...(steps ? { steps } : {}) }),

@@ -5,6 +5,7 @@ import type { Fields, Json, StepEvent, StepResult, ThreadState, ToolCall, TurnRe
 export interface Step {
   id: string;
   tool: string;
+  /** Its own title; empty for a step that is called as all of its tool. */
   name: string;
   status: string;
   input: Fields | null;
@@ -25,6 +26,27 @@ const DONE = new Set(["completed", "failed", "error", "cancelled", "skipped", "b
 
 export function isDone(status: string): boolean {
   return DONE.has(status);
+}
+
+const FAILED = new Set(["failed", "error", "timeout"]);
+
+export function hasFailed(status: string): boolean {
+  return FAILED.has(status);
+}
+
+/** True for a completed step that changed nothing. */
+export function isUnchanged({ status, output }: Step): boolean {
+  return status === "completed" && typeof output === "object" && output !== null && !Array.isArray(output) && Boolean(output.unchanged);
+}
+
+/** How many of the steps that have ended came to what; each counts once: `[["completed", 3], ["failed", 1]]`. */
+export function outcomes(steps: Step[]): [string, number][] {
+  const counts = new Map(["completed", "unchanged", "failed", "blocked", "skipped", "cancelled"].map((name) => [name, 0]));
+  for (const one of steps) {
+    const name = isUnchanged(one) ? "unchanged" : hasFailed(one.status) ? "failed" : one.status;
+    counts.set(name, (counts.get(name) ?? 0) + (isDone(one.status) ? 1 : 0));
+  }
+  return [...counts].filter(([, number]) => number > 0);
 }
 
 export function textOf(content: WireMessage["content"] | undefined): string {
@@ -71,7 +93,7 @@ function step(call: ToolCall, result: StepResult | undefined, reply: WireMessage
   return {
     id: call.id,
     tool: call.name,
-    name: known?.name ?? words(call.name),
+    name: known?.name ?? "",
     status: result?.status ?? (reply ? (failed ? (NOT_CARRIED_OUT[type] ?? "failed") : "completed") : (known?.status ?? "pending")),
     input: call.args,
     output,
@@ -83,11 +105,12 @@ function step(call: ToolCall, result: StepResult | undefined, reply: WireMessage
 /** Steps that a submitted plan reports in the reply to its call. */
 function reported(reply: WireMessage | undefined): Step[] {
   const content = reply ? parsed(textOf(reply.content)) : null;
+  const { titles = {} } = reply?.artifact ?? {};
   const list = content && typeof content === "object" && !Array.isArray(content) ? content.steps : null;
   if (!Array.isArray(list)) return [];
   return list.map((one, i) => {
     const fields = (one ?? {}) as Fields;
-    const name = [words(fields.tool ?? "step"), fields.scene].filter(Boolean).join(" ");
+    const name = titles[fields.step] ?? [words(fields.tool ?? "step"), fields.scene].filter(Boolean).join(" ");
     return {
       id: fields.step ?? String(i), tool: fields.tool ?? "", name, status: fields.status ?? "completed",
       input: null, output: fields as Json, error: errorText(fields.error), seconds: null,
@@ -97,7 +120,7 @@ function reported(reply: WireMessage | undefined): Step[] {
 
 function ofResult(result: StepResult, known: Step | undefined): Step {
   return {
-    id: result.id, tool: result.tool, name: known?.name ?? words(result.tool), status: result.status,
+    id: result.id, tool: result.tool, name: known?.name ?? "", status: result.status,
     input: known?.input ?? null, output: result.output ?? null, error: errorText(result.error), seconds: result.duration_s ?? null,
   };
 }
@@ -109,6 +132,7 @@ export function itemsOf(values: Fields, before: Item[] = []): Item[] {
   const byCall = new Map([...results.values()].map((one) => [one.id, one]));
   const known = new Map(before.flatMap((item) => (item.type === "steps" ? item.steps.map((one) => [`${item.plan}/${one.id}`, one] as const) : [])));
   const replies = new Map(messages.filter((one) => one.tool_call_id).map((one) => [one.tool_call_id ?? "", one]));
+  const ofPlan = (plan: string | undefined) => [...results.values()].filter((one) => one.plan === plan).map((one) => ofResult(one, known.get(`${plan}/${one.id}`)));
   const placed = new Set<string>();
   const lastPerson = messages.findLastIndex((one) => one.type === "human");
   const items: Item[] = [];
@@ -124,16 +148,24 @@ export function itemsOf(values: Fields, before: Item[] = []): Item[] {
     if (steps.length > 0) items.push({ type: "steps", id: groupId(before, id, `${id}:steps`), plan: id, steps });
     for (const call of calls.filter((one) => one.name === "submit_plan")) {
       const shown = before.find((item) => item.type === "steps" && item.call === call.id);
-      const plan = i > lastPerson ? [...results.values()].find((one) => !placed.has(one.plan) && !own.some((c) => c.id === one.id))?.plan : undefined;
+      const reply = replies.get(call.id);
+      const plan = reply?.artifact?.plan
+        ?? (i > lastPerson ? [...results.values()].find((one) => !placed.has(one.plan) && !own.some((c) => c.id === one.id))?.plan : undefined);
       if (plan) placed.add(plan);
-      const listed = plan
-        ? [...results.values()].filter((one) => one.plan === plan).map((one) => ofResult(one, known.get(`${plan}/${one.id}`)))
-        : reported(replies.get(call.id));
+      const ended = ofPlan(plan);
+      const inReply = reported(reply);
+      const listed = inReply.length > 0 ? inReply.map((one) => { const known = ended.find((other) => other.id === one.id); return known ? { ...known, name: known.name || one.name } : one; }) : ended;
       if (shown && !plan) items.push(shown);
       else if (listed.length > 0) items.push({ type: "steps", id: groupId(before, plan ?? "", `${call.id}:plan`), plan: plan ?? "", steps: listed, call: call.id });
     }
     const { receipt } = message.additional_kwargs ?? {};
     if (receipt) items.push({ type: "receipt", id: `${id}:receipt`, receipt });
+  }
+  // What a person undid, restored or had done again was no call of a model; of earlier turns it is not kept.
+  for (const plan of new Set([...results.values()].map((one) => one.plan))) {
+    if (items.some((item) => item.type === "steps" && item.plan === plan)) continue;
+    const group: Item = { type: "steps", id: groupId(before, plan, `${plan}:steps`), plan, steps: ofPlan(plan) };
+    items.splice(items.findLastIndex((item) => item.type === "person") + 1, 0, group);
   }
   return withUnplaced(items, before, values);
 }
@@ -149,7 +181,7 @@ function withUnplaced(items: Item[], before: Item[], values: Fields): Item[] {
   if (!plan || items.some((item) => item.type === "steps" && item.plan === plan)) return items;
   const shown = before.find((item) => item.type === "steps" && item.plan === plan);
   const steps: Step[] = (values.plan.steps ?? []).map((one: Fields) => ({
-    id: one.id, tool: one.tool, name: one.display ?? words(one.tool ?? "step"), status: "pending",
+    id: one.id, tool: one.tool, name: one.display ?? "", status: "pending",
     input: one.args ?? one.params ?? null, output: null, error: "", seconds: null,
   }));
   return [...items, shown ?? { type: "steps", id: `${plan}:steps`, plan, steps }];
@@ -187,7 +219,7 @@ export function withStep(items: Item[], event: StepEvent): Item[] {
   const next: Step = {
     id: event.stepId,
     tool: event.tool,
-    name: event.name || known?.name || words(event.tool),
+    name: event.name || known?.name || "",
     status: event.status,
     input: event.input ?? known?.input ?? null,
     output: event.output ?? known?.output ?? null,
@@ -208,13 +240,14 @@ export function settled(items: Item[]): Item[] {
 }
 
 /**
- * The checkpoint to fork from, so that the message `id` is not part of the conversation: the first of the newest one's
- * ancestors without it. Null if there is none, undefined if the history at hand, newest first, ends before it.
+ * The checkpoint to fork from, so that the message `id` is not part of the conversation: the first of the ancestors of
+ * the newest one, or of the one with the id `newest`, without it. Null if there is none, undefined if the history at hand, newest first, ends before it.
  */
-export function checkpointBefore(history: ThreadState[], id: string): string | null | undefined {
+export function checkpointBefore(history: ThreadState[], id: string, newest = ""): string | null | undefined {
   const has = (state: ThreadState) => (state.values.messages ?? []).some((one: WireMessage) => one.id === id);
   const known = new Map(history.map((state) => [state.checkpoint?.checkpoint_id, state]));
-  let state = history[0];
+  let state = newest ? known.get(newest) : history[0];
+  if (newest && !state) return undefined;
   if (!state || !has(state)) return null;
   while (state && has(state)) {
     const parent: string | undefined = state.parent_checkpoint?.checkpoint_id;
@@ -222,6 +255,37 @@ export function checkpointBefore(history: ThreadState[], id: string): string | n
     state = known.get(parent);
   }
   return state?.checkpoint?.checkpoint_id;
+}
+
+const idOf = (state: ThreadState) => state.checkpoint?.checkpoint_id ?? "";
+const parentOf = (state: ThreadState) => state.parent_checkpoint?.checkpoint_id ?? "";
+
+/** A message at which the conversation goes two ways or more, and the checkpoint at which its run began. */
+export interface Branch { message: string; checkpoint: string }
+
+/** Messages that were sent in each other's place, by the id of each, oldest first: from the states at which runs began. */
+export function branchesOf(begins: ThreadState[]): Map<string, Branch[]> {
+  const known = new Map(begins.map((one) => [idOf(one), one]));
+  // A message sent again begins where the first one began, or where the one before it ended.
+  const point = (state: ThreadState): string => {
+    const earlier = known.get(parentOf(state));
+    return earlier ? point(earlier) : parentOf(state) || idOf(state);
+  };
+  const groups = new Map<string, Branch[]>();
+  for (const state of begins.toReversed()) {
+    const sent = (state.tasks[0]?.result?.messages ?? []) as WireMessage[];
+    const message = Array.isArray(sent) ? sent.at(-1)?.id : undefined;
+    if (message) groups.set(point(state), [...(groups.get(point(state)) ?? []), { message, checkpoint: idOf(state) }]);
+  }
+  return new Map([...groups.values()].filter((all) => all.length > 1).flatMap((all) => all.map((one) => [one.message, all])));
+}
+
+/** The newest state of a branch; null if the history, newest first, has none. */
+export function newestOf(branch: Branch, all: Branch[], history: ThreadState[]): string | null {
+  const parents = new Map(history.map((one) => [idOf(one), parentOf(one)]));
+  const begins = new Set(all.map((one) => one.checkpoint));
+  const begin = (id: string): string => (!id || begins.has(id) ? id : begin(parents.get(id) ?? ""));
+  return history.map(idOf).find((id) => begin(id) === branch.checkpoint) ?? null;
 }
 
 /** Fields of a form that a person changed: a server may refuse the others, even as they are. */

@@ -49,7 +49,7 @@ export function words(name: string): string {
     .replace(/[_-]+/g, " ")
     .trim()
     .toLowerCase()
-    .replace(/\bsfx\b/g, "sound effects");
+    .replace(/\b(sfx|sound fx)\b/g, "sound effects");
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
 

@@ -1,7 +1,7 @@
 // One thread on the screen: its state, the events of its runs, and what a person may do with it.
 import { batch, computed, signal } from "@preact/signals";
 import { api, path, type ApiError } from "./api.ts";
-import { checkpointBefore, type Item, itemsOf, settled, versionsOf, withMessage, withoutStreaming, withStep } from "./conversation.ts";
+import { type Branch, branchesOf, checkpointBefore, type Item, itemsOf, newestOf, settled, versionsOf, withMessage, withoutStreaming, withStep } from "./conversation.ts";
 import { shorten } from "./format.ts";
 import { newId } from "./ids.ts";
 import { takesWords } from "./interrupts.ts";
@@ -27,6 +27,10 @@ export class ThreadModel {
   readonly failure = signal("");
   /** Grows when something that the panel shows may have changed. */
   readonly revision = signal(0);
+  /** Messages that took each other's place, by the id of each. */
+  readonly branches = signal<ReadonlyMap<string, Branch[]>>(new Map());
+  /** The newest checkpoint of the branch that is shown; empty for the thread's own. */
+  readonly branch = signal("");
   /** The part of the artefact that "this" means, as the person has marked it. */
   readonly selected = signal<string | null>(null);
   readonly busy = computed(() => this.run.value !== null || this.sending.value);
@@ -54,6 +58,7 @@ export class ThreadModel {
 
   open(): void {
     void this.load();
+    void this.readBranches();
     this.close = openStream(path`/threads/${this.id}/stream`, {
       onEvent: (event) => { if (!this.replayed) this.push(event); },
       onGap: () => void this.load(),
@@ -77,7 +82,7 @@ export class ThreadModel {
     this.loads += 1;
     const load = this.loads;
     try {
-      const [thread, state] = await Promise.all([api.thread(this.id), api.state(this.id)]);
+      const [thread, state] = await Promise.all([api.thread(this.id), api.state(this.id, this.branch.value)]);
       const running = thread.status === "busy" ? (await api.runs(this.id)).find((one) => one.status === "running" || one.status === "pending") : undefined;
       if (this.disposed || load !== this.loads) return;
       batch(() => {
@@ -85,7 +90,7 @@ export class ThreadModel {
         this.read.value = true;
         this.workflow.value = thread.metadata.graph_id ?? this.workflow.value;
         this.values.value = state.values;
-        this.interrupts.value = state.interrupts;
+        this.interrupts.value = this.branch.value ? [] : state.interrupts;
         this.run.value = running?.run_id ?? this.replayed;
         this.items.value = this.merged(state.values, this.run.value !== null);
         this.failure.value = thread.status === "error" ? this.reason(state.tasks.map((one) => one.error), thread) : "";
@@ -108,7 +113,7 @@ export class ThreadModel {
     const stored = itemsOf(values, this.items.value);
     if (!running && !this.sending.value) return [...stored, ...this.unfinished];
     const ids = new Set(stored.map((item) => item.id));
-    const live = this.items.value.filter((item) => !ids.has(item.id));
+    const live = this.items.value.slice(this.items.value.findLastIndex((item) => ids.has(item.id)) + 1);
     return [...stored, ...live];
   }
 
@@ -132,6 +137,7 @@ export class ThreadModel {
     if (this.stopping.value) this.unfinished = settled(this.items.value.filter((item) => item.type === "model" && item.streaming));
     this.stopping.value = false;
     void this.load();
+    void this.readBranches();
     void readQuestions();
     this.changed();
   }
@@ -166,6 +172,7 @@ export class ThreadModel {
     } else if (data.run_id) {
       this.run.value = data.run_id;
       this.failure.value = "";
+      if (this.branch.value) this.showFrom(""); // what goes on is the thread's own state
     }
   }
 
@@ -189,9 +196,13 @@ export class ThreadModel {
     this.sending.value = true;
     this.unfinished = [];
     this.failure.value = "";
-    const run = await attempt(api.startRun(this.id, { assistant_id: this.workflow.value, ...body }));
+    // Somebody may write before the thread is read.
+    this.workflow.value ||= (await attempt(api.thread(this.id)))?.metadata.graph_id ?? "";
+    const from = this.branch.value ? { checkpoint_id: this.branch.value } : {};
+    const run = await attempt(api.startRun(this.id, { assistant_id: this.workflow.value, ...from, ...body }));
     if (run) {
       batch(() => {
+        this.branch.value = "";
         this.run.value = run.run_id;
         this.interrupts.value = [];
       });
@@ -231,10 +242,31 @@ export class ThreadModel {
       const last = history[history.length - 1]?.checkpoint?.checkpoint_id ?? null;
       const page = await api.history(this.id, HISTORY_PAGE, last);
       history.push(...page);
-      const found = checkpointBefore(history, id);
+      const found = checkpointBefore(history, id, this.branch.value);
       if (found !== undefined) return found;
       if (page.length < HISTORY_PAGE) return null;
     }
+  }
+
+  private async readBranches(): Promise<void> {
+    const begins = await api.begins(this.id).catch(() => []); // without them the newest branch is shown alone
+    this.branches.value = branchesOf(begins);
+  }
+
+  /** Show the conversation as it went on after another message than the one at this place. */
+  async show(branch: Branch, all: Branch[]): Promise<void> {
+    const history = await attempt(api.checkpoints(this.id));
+    if (!history) return;
+    const newest = newestOf(branch, all, history);
+    if (newest) this.showFrom(newest === history[0]?.checkpoint?.checkpoint_id ? "" : newest);
+    else notify("What came after this message is not among the newest states.", { remedy: "The inspector has the whole history.", bad: true });
+  }
+
+  /** Show the conversation up to this checkpoint, or the thread's own state. */
+  showFrom(checkpoint: string): void {
+    this.branch.value = checkpoint;
+    this.unfinished = [];
+    void this.load();
   }
 
   async stop(): Promise<void> {

@@ -122,6 +122,8 @@ export interface WireMessage {
   status?: string;
   name?: string | null;
   additional_kwargs?: { receipt?: TurnReceipt };
+  /** In the reply to a plan: what its steps are called. */
+  artifact?: { plan?: string; titles?: Record<string, string> } | null;
 }
 
 /** What a turn did, written by the server from versions and errors. */
@@ -156,7 +158,7 @@ export interface ThreadState {
   metadata: Fields | null;
   created_at: string | null;
   interrupts: Interrupt[];
-  tasks: { id: string; name: string; error: Json; interrupts: Interrupt[] }[];
+  tasks: { id: string; name: string; error: Json; interrupts: Interrupt[]; result?: Fields | null }[];
 }
 
 export interface Thread {

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { checkpointBefore, type Item, itemsOf, settled, versionsOf, withMessage, withoutStreaming, withStep } from "../src/conversation.ts";
+import { branchesOf, checkpointBefore, type Item, itemsOf, newestOf, outcomes, settled, type Step, versionsOf, withMessage, withoutStreaming, withStep } from "../src/conversation.ts";
 import { receiptPieces } from "../src/mentions.ts";
-import type { ThreadState, WireMessage } from "../src/types.ts";
+import type { Json, ThreadState, WireMessage } from "../src/types.ts";
 
 const human = (id: string, content: string): WireMessage => ({ id, type: "human", content });
 const chunk = (id: string, content: string): [WireMessage, {}] => [{ id, type: "AIMessageChunk", content }, {}];
@@ -56,7 +56,7 @@ test("stored messages become requests, words and steps with their results", () =
   const steps = items[2];
   assert.ok(steps?.type === "steps");
   assert.deepEqual(steps.steps[0], {
-    id: "c1", tool: "search_voices", name: "Search voices", status: "completed", input: { count: 2 }, output: { count: 2 }, error: "", seconds: 0.1,
+    id: "c1", tool: "search_voices", name: "", status: "completed", input: { count: 2 }, output: { count: 2 }, error: "", seconds: 0.1,
   });
 });
 
@@ -83,13 +83,13 @@ test("a failed call of any graph shows the tool's error", () => {
 
 test("a submitted plan shows the steps of its results, and of its reply in earlier turns", () => {
   const submit = (id: string) => ({ id: `ai-${id}`, type: "ai", content: "", tool_calls: [{ id, name: "submit_plan", args: {} }] });
-  const reply = (id: string) => ({ id: `tool-${id}`, type: "tool", tool_call_id: id, content: JSON.stringify({ steps: [{ step: "s1", tool: "addScene", scene: "scene-1", status: "completed" }] }) });
+  const reply = (id: string, titles = {}) => ({ id: `tool-${id}`, type: "tool", tool_call_id: id, artifact: { titles }, content: JSON.stringify({ steps: [{ step: "s1", tool: "addScene", scene: "scene-1", status: "completed" }] }) });
   const items = itemsOf({
-    messages: [human("h1", "one"), submit("c1"), reply("c1"), human("h2", "two"), submit("c2"), reply("c2")],
+    messages: [human("h0", "none"), submit("c0"), reply("c0"), human("h1", "one"), submit("c1"), reply("c1", { s1: "Adding scene 1" }), human("h2", "two"), submit("c2"), reply("c2")],
     results: [{ id: "s1", plan: "p2", tool: "editScene", status: "completed", output: {} }],
   });
   const groups = items.filter((item) => item.type === "steps");
-  assert.deepEqual(groups.map((group) => [group.plan, group.steps[0]?.name]), [["", "Add scene scene-1"], ["p2", "Edit scene"]]);
+  assert.deepEqual(groups.map((group) => [group.plan, group.steps[0]?.name]), [["", "Add scene scene-1"], ["", "Adding scene 1"], ["p2", "Add scene scene-1"]]);
 });
 
 test("a plan that waits for approval is shown before any message names its steps", () => {
@@ -138,4 +138,25 @@ test("a call that a person rejected, or that failed, is not shown as done after 
   ];
   const steps = itemsOf({ messages, results: [] }, []).flatMap((item) => (item.type === "steps" ? item.steps : []));
   assert.deepEqual(steps.map((one) => one.status), ["skipped", "failed", "completed"]);
+});
+
+test("steps are counted by what came of them, and a completed step without a change apart", () => {
+  const one = (status: string, output: Json = null): Step => ({ id: status, tool: "t", name: "T", status, input: null, output, error: "", seconds: null });
+  const steps = [one("completed"), one("completed", { unchanged: true }), one("error"), one("timeout"), one("blocked"), one("skipped"), one("pending"), one("in-progress")];
+  assert.deepEqual(outcomes(steps), [["completed", 1], ["unchanged", 1], ["failed", 2], ["blocked", 1], ["skipped", 1]]);
+});
+
+test("messages sent in each other's place are found by where their runs began, and each branch by its newest state", () => {
+  const state = (id: string, parent: string, message = ""): ThreadState => ({
+    values: {}, next: [], checkpoint: { checkpoint_id: id }, parent_checkpoint: parent ? { checkpoint_id: parent } : null, metadata: null,
+    created_at: null, interrupts: [], tasks: [{ id: "t", name: "__start__", error: null, interrupts: [], result: { messages: message ? [{ id: message }] : null } }],
+  });
+  // "a" is sent again as "b" and "c", of which "b" goes on with "d".
+  const begins = [state("5", "4", "d"), state("3", "0", "c"), state("2", "0", "b"), state("0", "", "a")];
+  const branches = branchesOf(begins);
+  assert.deepEqual([...branches.keys()].sort(), ["a", "b", "c"]);
+  const all = branches.get("b") ?? [];
+  assert.deepEqual(all.map((one) => one.message), ["a", "b", "c"]);
+  const history = [state("6", "5"), state("5", "4"), state("3b", "3"), state("3", "0"), state("4", "2"), state("2", "0"), state("1", "0"), state("0", "")];
+  assert.deepEqual(all.map((one) => newestOf(one, all, history)), ["1", "6", "3b"]);
 });

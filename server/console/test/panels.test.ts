@@ -7,6 +7,7 @@ import { filterPairs, statementsOf } from "../src/panels/campaign_data.ts";
 import { factNumbers, spokenWords } from "../src/panels/lesson_facts.ts";
 import { moved } from "../src/panels/order.ts";
 import { elementsOf } from "../src/panels/page_elements.ts";
+import { isPlain, pathInWords, sentencesOf } from "../src/panels/version_words.ts";
 
 test("spans that overlap are drawn in rows of their own", () => {
   const [a, b, c] = [{ start: 0, end: 5 }, { start: 4, end: 6 }, { start: 5, end: 9 }];
@@ -73,4 +74,15 @@ test("every voice and the music of an ad can be heard alone", () => {
 
 test("the playhead leaves out the silence at both ends of the file", () => {
   assert.deepEqual([0.2, 0.5, 7, 20.9].map((second) => playhead(second, 0.5, timeline)), [0, 0, 6.5, 20]);
+});
+
+test("a version is read in sentences, without its ids and settings", () => {
+  assert.deepEqual(sentencesOf({ id: "a b c", text: "Bread at four.", voiceId: "x y z" } as never), ["Bread at four."]);
+  assert.deepEqual(sentencesOf({ topic: "Plants", aim: "Say it in words.", facts: [{ details: "Plants eat light.", source: { quote: "Plants eat light." } }] }), ["Say it in words.", "Plants eat light."]);
+  assert.deepEqual([isPlain({ a: 1, b: ["x"] }), isPlain({ a: { b: 1 } }), isPlain([{ a: 1 }])], [true, false, false]);
+});
+
+test("a path in a version is called in words", () => {
+  assert.equal(pathInWords("elements.title.animations.0.start"), "Elements › title › animations 1 › start");
+  assert.equal(pathInWords("soundFxPrompts"), "Sound effects prompts");
 });

@@ -28,7 +28,6 @@ test("an ad is made from Home, changed, and a version of it is compared and rest
   await changed(tab, "Changed:");
   await say(tab, "make the music more upbeat");
   await tab.locator(".turn.receipt").getByRole("link", { name: "v2" }).click();
-  await tab.getByRole("button", { name: "What changed" }).click();
   await tab.locator("ins", { hasText: "more upbeat" }).waitFor();
   await tab.getByRole("button", { name: "Activate" }).click();
   await tab.getByText("v2 is active").waitFor();
@@ -90,6 +89,34 @@ test("a request is edited and sent again from the point before it, which leaves 
   await tab.locator(".turn.person", { hasText: "Miel" }).waitFor();
   await changed(tab, "voices v2");
   assert.equal(await tab.locator(".turn.person").count(), 1);
+});
+
+test("both wordings of a request stay in reach beside it, and the earlier one is gone on from", async () => {
+  const tab = await open(offline, "/");
+  await start(tab, "ad_creation", EXAMPLES.ad_creation);
+  await changed(tab, "Changed:");
+  await say(tab, "make the music more upbeat");
+  await changed(tab, "music v2");
+  await tab.locator(".turn.person").first().hover();
+  await tab.getByRole("button", { name: "Edit and send again" }).first().click();
+  await tab.getByLabel("Your request").fill("30 seconds for Miel, a bakery in Lyon");
+  await tab.getByRole("button", { name: "Send again", exact: true }).click();
+  await changed(tab, "voices v2");
+  await tab.reload();
+  const switcher = tab.getByRole("group", { name: "Wordings of this request" });
+  await switcher.getByText("2 of 2").waitFor();
+  await switcher.getByRole("button", { name: "The wording before" }).click();
+  await tab.locator(".turn.person", { hasText: "more upbeat" }).waitFor();
+  await switcher.getByText("1 of 2").waitFor();
+  await tab.getByText("You are looking at an earlier branch").waitFor();
+  await say(tab, "make the music calmer");
+  await changed(tab, "music v4");
+  assert.deepEqual((await tab.locator(".bubble").allInnerTexts()).slice(1), ["make the music more upbeat", "make the music calmer"]);
+  await switcher.getByRole("button", { name: "The wording after" }).click();
+  await tab.locator(".turn.person", { hasText: "Miel" }).waitFor();
+  assert.equal(await tab.locator(".turn.person").count(), 1);
+  await tab.getByRole("button", { name: "Show the newest" }).click();
+  await tab.locator(".turn.person", { hasText: "calmer" }).waitFor();
 });
 
 test("a plan is shown first, edited and approved in part, and one step is undone", async () => {
@@ -162,6 +189,23 @@ test("an ad becomes a page by a button", async () => {
   assert.deepEqual([source.kind, source.id], ["ad", "chain"]);
 });
 
+test("the steps of every turn are called the same live and after a reload", async () => {
+  for (const [workflow, next] of [["scene_edit", "make all scenes faster"], ["ad_creation", "make the music more upbeat"]]) {
+    const tab = await open(offline, "/");
+    await start(tab, workflow, EXAMPLES[workflow]);
+    await changed(tab, "Changed:");
+    await say(tab, next);
+    await tab.locator(".turn.receipt").nth(1).waitFor();
+    await settle(tab);
+    const names = () => tab.locator(".step-name").allInnerTexts();
+    const live = await names();
+    await tab.reload();
+    await tab.locator(".turn.receipt").nth(1).waitFor();
+    await settle(tab);
+    assert.deepEqual(await names(), live);
+  }
+});
+
 test("a question about campaigns shows figures and proof, and is found again", async () => {
   const tab = await open(offline, "/");
   await start(tab, "campaign_search", EXAMPLES.campaign_search);
@@ -189,8 +233,9 @@ test("campaigns are imported from a file, and what was refused is listed", async
   await tab.getByRole("dialog").waitFor({ state: "detached" });
 });
 
-test("a step is edited and another skipped while the plan runs", async () => {
-  const scene = (i) => ({ name: `Scene ${i}`, durationInFrames: 60, background: { color: "#111111" }, elements: [{ id: "title", kind: "text", text: String(i), animations: [{ kind: "fade" }] }], palette: ["#111111", "#ffffff"] });
+const scene = (i) => ({ name: `Scene ${i}`, durationInFrames: 60, background: { color: "#111111" }, elements: [{ id: "title", kind: "text", text: String(i), animations: [{ kind: "fade" }] }], palette: ["#111111", "#ffffff"] });
+
+test("a step is edited, another skipped, and one put earlier by keyboard while the plan runs", async () => {
   await scripted.send("POST", "/api/projects", { id: "live", scenes: [1, 2, 3, 4, 5, 6, 7, 8].map(scene) });
   scripted.model.held = "change";
   const { conversationId } = await scripted.send("GET", "/api/artefacts/video/live");
@@ -203,10 +248,49 @@ test("a step is edited and another skipped while the plan runs", async () => {
   await tab.getByRole("dialog").waitFor({ state: "detached" });
   await plan.getByRole("button", { name: /^Skip “.*scene 7/ }).click();
   await plan.locator(".step.skipped").waitFor();
+  const earlier = plan.getByRole("button", { name: /^Do “.*scene 6.*” earlier/ });
+  await earlier.focus();
+  await tab.keyboard.press("Enter");
+  const titles = () => plan.locator(".step-name").allInnerTexts();
+  await until(async () => /scene 6/.test((await titles())[4]), "the step stands before another");
+  await tab.waitForFunction(() => /scene 6.*earlier/.test(document.activeElement.getAttribute("aria-label") ?? ""));
   scripted.model.held = "";
   await tab.getByText("Done.", { exact: true }).waitFor();
-  await plan.getByText("7 of 8 steps").or(plan.getByText("8 of 8 steps")).waitFor();
+  await plan.getByText("8 steps: 7 completed · 1 skipped").waitFor();
   assert.equal(await plan.locator(".step.skipped").count(), 1);
+});
+
+test("Home stops calling a thread running once the run has ended whose question was answered there", async () => {
+  scripted.model.held = "change";
+  await scripted.send("POST", "/api/projects", { id: "shown-first", scenes: [scene(1), scene(2)] });
+  const { conversationId: thread } = await scripted.send("GET", "/api/artefacts/video/shown-first");
+  const body = { assistant_id: "scene_edit", input: { messages: [{ role: "user", content: "edit 2 scenes" }] }, context: { approve_plan: true } };
+  await scripted.send("POST", `/threads/${thread}/runs/wait`, body);
+  const tab = await open(scripted, "/");
+  await tab.locator(".question").getByRole("button", { name: "Approve all" }).click();
+  const row = tab.locator(".row", { has: tab.locator(`a[href="/c/${thread}"]`) }).last();
+  await row.getByText("Running").waitFor();
+  scripted.model.held = "";
+  await row.getByText("Running").waitFor({ state: "detached" });
+});
+
+test("a plan with a failed step counts its steps by what came of them, shows the error whole, and is undone as a whole", async () => {
+  await scripted.send("POST", "/api/projects", { id: "half", scenes: [scene(1), scene(2), scene(3)] });
+  const { conversationId } = await scripted.send("GET", "/api/artefacts/video/half");
+  scripted.model.refused = "change 2";
+  const tab = await open(scripted, `/c/${conversationId}`, { viewport: { width: 390, height: 844 } });
+  await say(tab, "edit 3 scenes");
+  const plan = tab.getByRole("group", { name: "Plan of 3 steps" });
+  await plan.getByText("3 steps: 2 completed · 1 failed").waitFor();
+  scripted.model.refused = "";
+  const error = await plan.locator(".step-error").boundingBox();
+  assert.ok(error.width > 250, `the error is ${error.width} pixels wide`);
+  await plan.getByRole("button", { name: "Undo the plan" }).click();
+  await tab.getByText("The plan is undone.").waitFor();
+  await tab.getByText("2 steps completed").waitFor();
+  await tab.reload();
+  await tab.getByText("2 steps completed").waitFor();
+  assert.equal(await tab.locator(".plan-head").count(), 2);
 });
 
 test("a question is answered after the server has restarted, and the page returns by itself", async () => {
@@ -279,10 +363,10 @@ test("the inspector forks a thread at a checkpoint with another state", async ()
   const { thread_id: thread } = await offline.send("POST", "/threads", { metadata: { graph_id: "ordering" } });
   await offline.send("POST", `/threads/${thread}/runs/wait`, { assistant_id: "ordering", input: { item: "rolls" } });
   const tab = await open(offline, `/inspect/${thread}`);
-  await tab.getByRole("button", { name: "Go on from here" }).click();
+  await tab.getByRole("button", { name: "Continue from here" }).click();
   const dialog = tab.getByRole("dialog");
   await dialog.getByLabel("Its value as JSON").fill('"buns"');
-  await dialog.getByRole("button", { name: "Change it and go on" }).click();
+  await dialog.getByRole("button", { name: "Change it and continue" }).click();
   await tab.waitForURL(/\/c\//);
   await tab.getByText("How many buns?").first().waitFor();
 });
@@ -320,7 +404,7 @@ test("a key that may only read is offered nothing that writes", async () => {
   await tab.keyboard.press("Enter");
   await tab.getByRole("heading", { name: "Recent" }).waitFor();
   const paths = ["/", "/artefacts", "/campaigns", ...Object.values(ids).map((id) => `/c/${id}`), `/inspect/${ids.ad_creation}`, `/c/${ids.ad_creation}?tab=versions`];
-  const writes = /^(activate|restore|lock|unlock|edit|delete|import|start|send|approve|answer|use|save|undo|redo|move|stop|pause|cancel|go on)\b/i;
+  const writes = /^(activate|restore|lock|unlock|edit|delete|import|start|send|approve|answer|use|save|undo|redo|move|stop|pause|cancel|continue)\b/i;
   for (const path of paths) {
     await tab.goto(guarded.url + path);
     await settle(tab);

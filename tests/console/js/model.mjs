@@ -8,6 +8,8 @@ export class ScriptedModel {
   paceMs = 0;
   /** Steps whose prompt contains this text wait until it is cleared. */
   held = "";
+  /** Steps whose prompt contains this text get an answer that does not fit. */
+  refused = "";
   /** Text for the next messages, as a list of pieces or a function that makes the piece of a number. */
   pieces = ["Done", "."];
   count = 0;
@@ -44,8 +46,9 @@ export class ScriptedModel {
 
   async fillForm(messages, form, model, stream, reply) {
     const prompt = JSON.parse(messages[1].content).request ?? "";
-    while (this.held && prompt.includes(this.held)) await new Promise((resolve) => setTimeout(resolve, 20));
-    return this.call(model, stream, reply, form, BACKGROUND);
+    const refused = this.refused && prompt.includes(this.refused);
+    while (!refused && this.held && prompt.includes(this.held)) await new Promise((resolve) => setTimeout(resolve, 20));
+    return this.call(model, stream, reply, form, refused ? { background: 7 } : BACKGROUND);
   }
 
   call(model, stream, reply, name, values) {

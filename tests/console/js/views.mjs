@@ -43,8 +43,12 @@ async function check(tab, name) {
   await tab.setViewportSize(PHONE);
   const width = await until(() => tab.evaluate(() => document.documentElement.scrollWidth), "the width");
   if (width > PHONE.width) faults.push(`${name}: ${width} pixels wide in a window of ${PHONE.width}`);
+  // A workspace scrolls in its parts, and the window around them does not.
+  const scrolls = () => tab.evaluate(() => document.querySelector(".workspace") && document.documentElement.scrollHeight - innerHeight);
+  if ((await scrolls()) > 0) faults.push(`${name}: the window scrolls around a part that scrolls`);
   if (pictures) await tab.screenshot({ path: join(pictures, `${name}-390.png`) });
   await tab.setViewportSize(WIDE);
+  if ((await scrolls()) > 0) faults.push(`${name}: the window scrolls around a part that scrolls, wide`);
   return faults;
 }
 
@@ -73,7 +77,10 @@ test("axe finds nothing serious in Home and the workspaces, in both themes and o
   await checkAll([
     ["home", "/"],
     ["ad", `/c/${ids.ad_creation}`],
-    ["ad-versions", `/c/${ids.ad_creation}?tab=versions&stream=music&show=changes`],
+    ["ad-versions", `/c/${ids.ad_creation}?tab=versions&stream=music`],
+    ["lesson-versions", `/c/${ids.fact_narration}?tab=versions&stream=narration`],
+    ["page-versions", `/c/${ids.page_builder}?tab=versions`],
+    ["video-versions", `/c/${ids.scene_edit}?tab=versions&stream=scene-1`],
     ["lesson", `/c/${ids.fact_narration}`],
     ["page", `/c/${ids.page_builder}`, (tab) => tab.getByLabel("Select an element").selectOption("heading-1")],
     ["question", `/c/${ids.waiting}`],
@@ -98,9 +105,25 @@ test("axe finds nothing serious in lists, settings, dialogs and the inspector, i
     ["inspect-state", `${inspect}?tab=state`],
     ["inspect-model", `${inspect}?tab=model`],
     ["inspect-events", `${inspect}?tab=events`],
-    ["fork", inspect, (tab) => tab.getByRole("button", { name: "Go on from here" }).click()],
+    ["fork", inspect, (tab) => tab.getByRole("button", { name: "Continue from here" }).click()],
   ]);
   await checkAll([["sign-in", "/"]], guarded);
+});
+
+test("axe finds nothing serious in a plan that runs, with a failed step, in both themes and on a phone", async () => {
+  const scene = (i) => ({ name: `Scene ${i}`, durationInFrames: 60, background: { color: "#111111" }, elements: [{ id: "title", kind: "text", text: String(i), animations: [{ kind: "fade" }] }], palette: ["#111111", "#ffffff"] });
+  await scripted.send("POST", "/api/projects", { id: "looked-at", scenes: [1, 2, 3, 4, 5, 6].map(scene) });
+  const { conversationId } = await scripted.send("GET", "/api/artefacts/video/looked-at");
+  Object.assign(scripted.model, { held: "change", refused: "change 1" });
+  const tab = await open(scripted, `/c/${conversationId}`);
+  await tab.getByLabel("Message", { exact: true }).fill("edit 6 scenes");
+  await tab.keyboard.press("Enter");
+  await tab.locator(".step-error").waitFor();
+  await tab.getByRole("button", { name: /^Do “.*scene 6/ }).first().waitFor();
+  assert.deepEqual(await check(tab, "plan-running"), []);
+  Object.assign(scripted.model, { held: "", refused: "" });
+  await tab.getByRole("button", { name: "Undo the plan" }).waitFor();
+  assert.deepEqual(await check(tab, "plan-failed"), []);
 });
 
 /** Press Tab until the focus is on something of this name. */
@@ -132,8 +155,6 @@ test("the keyboard alone starts, answers, looks at versions, and forks", async (
   await tab.keyboard.press("Escape");
   await reach(tab, /^v2$/);
   await tab.keyboard.press("Enter");
-  await reach(tab, /^What changed$/);
-  await tab.keyboard.press("Enter");
   await tab.locator("ins").first().waitFor();
   await tab.goto(`${offline.url}/c/${waiting}`);
   const question = tab.getByRole("region", { name: "Question" });
@@ -148,7 +169,7 @@ test("the keyboard alone starts, answers, looks at versions, and forks", async (
   await settle(tab);
   await reach(tab, /^State$/);
   await tab.keyboard.press("Enter");
-  await reach(tab, /^Go on from here$/);
+  await reach(tab, /^Continue from here$/);
   await tab.keyboard.press("Enter");
   await tab.getByRole("dialog").waitFor();
   await tab.keyboard.press("Escape");

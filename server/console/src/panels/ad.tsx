@@ -8,6 +8,7 @@ import type { Fields, StreamHead, Version } from "../types.ts";
 import "../styles/ad.css";
 import { Icon } from "../ui/icon.tsx";
 import { Failure, Loading } from "../ui/states.tsx";
+import { useRead } from "../ui/use_read.ts";
 import { AdTimeline, type Timeline } from "./ad_timeline.tsx";
 import { AdPlayer } from "./ad_player.tsx";
 import { AdMixer, type Mixer } from "./ad_mixer.tsx";
@@ -138,17 +139,8 @@ function fitOf(timeline: Timeline): [tone: string, text: string] {
 }
 
 function AdView(props: PanelProps) {
-  const [ad, setAd] = useState<Ad | null>(null);
-  const [error, setError] = useState<ApiError | null>(null);
   const [second, setSecond] = useState<number | null>(null);
-  useEffect(() => {
-    let current = true;
-    get<Ad>(path`/api/ads/${props.id}`).then(
-      (reply) => { if (current) { setAd(reply); setError(null); } },
-      (failure) => current && setError(asApiError(failure)),
-    );
-    return () => { current = false; };
-  }, [props.id, props.revision]);
+  const [ad, error, setAd] = useRead(() => get<Ad>(path`/api/ads/${props.id}`), [props.id, props.revision]);
   if (error) return <Failure error={error} />;
   if (!ad) return <Loading label="Reading the ad" />;
   const [tone, fit] = fitOf(ad.timeline);
@@ -173,7 +165,7 @@ function AdView(props: PanelProps) {
         {waiting.length > 1 && mayWrite.value && <button type="button" class="button small end" onClick={activateAll}>Activate all {waiting.length}</button>}
       </div>
       <AdPlayer key={`${props.id} ${STREAMS.map((one) => ad.streams[one]?.newest?.id).join(" ")}`} ad={ad.adId} timeline={ad.timeline}
-        onRendered={(timeline) => setAd((now) => now && { ...now, timeline })} onTime={setSecond} />
+        onRendered={(timeline) => setAd({ ...ad, timeline })} onTime={setSecond} />
       <AdTimeline timeline={ad.timeline} second={second} />
       <section class="part"><StreamHeader props={props} ad={ad} stream="voices" title="Voices" /><Script props={props} ad={ad} /></section>
       <section class="part">

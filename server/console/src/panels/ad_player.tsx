@@ -4,6 +4,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { get, path, post, type ApiError } from "../api.ts";
 import { asApiError } from "../store.ts";
 import { Failure } from "../ui/states.tsx";
+import { useRead } from "../ui/use_read.ts";
 import { Icon } from "../ui/icon.tsx";
 import type { Timeline } from "./ad_timeline.tsx";
 
@@ -30,19 +31,8 @@ interface Preflight { title: string; source: string; verdict: string; checks: Ch
 const PROFILES: [value: string, name: string][] = [["spotify", "Spotify"], ["ebu-r128", "EBU R 128"], ["atsc-a85", "ATSC A/85"], ["podcast", "Podcast"], ["plain", "Plain"]];
 
 /** The rendered file beside the rules of the place where it is delivered. */
-function PreflightView({ ad, url, profile }: { ad: string; url: string; profile: string }) {
-  const [report, setReport] = useState<Preflight | null>(null);
-  const [error, setError] = useState<ApiError | null>(null);
-  useEffect(() => {
-    let current = true;
-    setReport(null);
-    setError(null);
-    get<Preflight>(path`/api/ads/${ad}/preflight?profile=${profile}`).then(
-      (reply) => current && setReport(reply),
-      (failure) => current && setError(asApiError(failure)),
-    );
-    return () => { current = false; };
-  }, [ad, url, profile]);
+function PreflightView({ ad, profile }: { ad: string; profile: string }) {
+  const [report, error] = useRead(() => get<Preflight>(path`/api/ads/${ad}/preflight?profile=${profile}`), [ad, profile]);
   if (error) return <Failure error={error} />;
   if (!report) return null;
   const failures = report.checks.filter((one) => one.verdict === "fail").length;
@@ -128,7 +118,7 @@ export function AdPlayer({ ad, timeline, onRendered, onTime }: {
           <audio ref={audio} controls autoplay preload="auto" src={rendering.url} onTimeUpdate={show} onSeeked={show}
             onError={() => setRendering(null)} />
           {rendering.notices.length > 0 && <ul class="ad-notices" role="note">{rendering.notices.map((one) => <li key={one}>{one}</li>)}</ul>}
-          {!part && <PreflightView ad={ad} url={rendering.url} profile={profile} />}
+          {!part && <PreflightView key={`${rendering.url}${profile}`} ad={ad} profile={profile} />}
           <a class="link" href={rendering.url} download={`${ad}.mp3`}>Save the file</a>
         </>
       )}

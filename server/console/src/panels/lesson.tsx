@@ -1,11 +1,12 @@
 // A lesson: its facts with the passages that prove them, and the narration by segment with seconds and words.
-import { useEffect, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { api, get, path, post, request, type ApiError } from "../api.ts";
 import { count, sentence, words } from "../format.ts";
 import { asApiError, mayWrite, notify } from "../store.ts";
 import "../styles/lesson.css";
 import { Icon } from "../ui/icon.tsx";
 import { Empty, Failure, Loading } from "../ui/states.tsx";
+import { useRead } from "../ui/use_read.ts";
 import { factNumbers, spokenWords } from "./lesson_facts.ts";
 import { MakeOf } from "./make_of.tsx";
 import type { PanelEntry, PanelProps } from "./panel.ts";
@@ -35,7 +36,7 @@ function FactRow({ fact, number, chosen }: { fact: Fact; number: number | null; 
         <p><strong>{fact.concept}</strong>{chosen && <span class="sr-only"> (chosen)</span>}</p>
         <p>{fact.details}</p>
         {fact.source && fact.source.quote !== fact.details && <blockquote class="quote">{fact.source.quote}</blockquote>}
-        {fact.source && fact.source.quote === fact.details && <p class="help">Word for word from the material, at character {fact.source.start.toLocaleString("en")}.</p>}
+        {fact.source && fact.source.quote === fact.details && <p class="help">Word for word from the material.</p>}
         {!fact.source && <p class="help">Added by a person; no passage of the material.</p>}
       </div>
     </li>
@@ -122,27 +123,17 @@ function SegmentView({ props, lesson, segment, numbers }: { props: PanelProps; l
           </div>
         )}
       {!edited && <Listen key={segment.narration} session={lesson.sessionId} segment={segment.id} label={`Listen to ${words(segment.type).toLowerCase()}`} />}
-      {segment.visual_guidance && <p class="help"><strong>Show:</strong> {segment.visual_guidance}</p>}
+      {segment.visual_guidance && <p class="help">{!/^show\b/i.test(segment.visual_guidance) && <strong>Show: </strong>}{segment.visual_guidance}</p>}
     </li>
   );
 }
 
 function LessonView(props: PanelProps) {
-  const [lesson, setLesson] = useState<ShownLesson | null>(null);
-  const [error, setError] = useState<ApiError | null>(null);
-  useEffect(() => {
-    let current = true;
+  const [lesson, error] = useRead(async (): Promise<ShownLesson> => {
     // The version first: a narration that changes between both reads is a conflict then, and nobody's words are lost.
-    const read = async (): Promise<ShownLesson> => {
-      const artefact = await api.artefact("lesson", props.id);
-      const lesson = await get<Lesson>(path`/api/agent-create/session?sessionId=${props.id}`);
-      return { ...lesson, version: artefact.streams.narration?.newest ?? null };
-    };
-    read().then(
-      (reply) => { if (current) { setLesson(reply); setError(null); } },
-      (failure) => current && setError(asApiError(failure)),
-    );
-    return () => { current = false; };
+    const artefact = await api.artefact("lesson", props.id);
+    const read = await get<Lesson>(path`/api/agent-create/session?sessionId=${props.id}`);
+    return { ...read, version: artefact.streams.narration?.newest ?? null };
   }, [props.id, props.revision]);
   if (error) return <Failure error={error} />;
   if (!lesson) return <Loading label="Reading the lesson" />;

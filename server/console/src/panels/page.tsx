@@ -6,6 +6,7 @@ import { asApiError, attempt, mayWrite, notify } from "../store.ts";
 import "../styles/page.css";
 import { Icon } from "../ui/icon.tsx";
 import { Failure, Loading } from "../ui/states.tsx";
+import { useRead } from "../ui/use_read.ts";
 import { elementsOf, type PageElement } from "./page_elements.ts";
 import type { PanelEntry, PanelProps } from "./panel.ts";
 
@@ -100,20 +101,11 @@ function ElementBar({ props, view, element, onClose }: { props: PanelProps; view
 }
 
 function PagePanel(props: PanelProps) {
-  const [view, setView] = useState<PageView | null>(null);
-  const [error, setError] = useState<ApiError | null>(null);
   const [width, setWidth] = useState(1280);
   const [selected, setSelected] = useState<string | null>(null);
   const select = (id: string | null) => { setSelected(id); props.select(id); };
   useEffect(() => () => props.select(null), [props.id]);
-  useEffect(() => {
-    let current = true;
-    get<PageView>(path`/api/pages/${props.id}`).then(
-      (reply) => { if (current) { setView(reply); setError(null); } },
-      (failure) => current && setError(asApiError(failure)),
-    );
-    return () => { current = false; };
-  }, [props.id, props.revision]);
+  const [view, error] = useRead(() => get<PageView>(path`/api/pages/${props.id}`), [props.id, props.revision]);
   if (error) return <Failure error={error} />;
   if (!view) return <Loading label="Reading the page" />;
   const elements = elementsOf(view.page.root);
@@ -146,4 +138,7 @@ function PagePanel(props: PanelProps) {
   );
 }
 
-export const pagePanel: PanelEntry | null = { title: "Page", view: PagePanel };
+export const pagePanel: PanelEntry = {
+  title: "Page", view: PagePanel,
+  picture: (id, _, version) => path`/api/pages/${id}/export?view=frame&version=${version}`,
+};

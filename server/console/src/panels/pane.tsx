@@ -1,14 +1,13 @@
 // The pane beside a conversation: the panel of the artefact's kind and its versions, or a graph's state.
-import { useEffect, useState } from "preact/hooks";
-import { api, type ApiError } from "../api.ts";
+import { api } from "../api.ts";
 import { words } from "../format.ts";
 import { location, setQuery } from "../router.ts";
-import { asApiError } from "../store.ts";
 import type { ThreadModel } from "../thread.ts";
-import type { ArtefactView, Fields, Json } from "../types.ts";
+import type { Fields, Json } from "../types.ts";
 import { KindIcon } from "../ui/icon.tsx";
 import { Boundary } from "../ui/boundary.tsx";
 import { Empty, Failure, Loading } from "../ui/states.tsx";
+import { useRead } from "../ui/use_read.ts";
 import { Value } from "../ui/value.tsx";
 import { artefactOf, PANELS, WITHOUT_VERSIONS } from "./index.ts";
 import type { PanelProps } from "./panel.ts";
@@ -20,19 +19,9 @@ function StateView({ values }: { values: Fields }) {
 }
 
 function ArtefactPane(props: PanelProps) {
-  const [artefact, setArtefact] = useState<ArtefactView | null>(null);
-  const [error, setError] = useState<ApiError | null>(null);
   const panel = PANELS[props.kind];
   const begun = !props.busy || props.revision > 0;
-  useEffect(() => {
-    if (!begun) return undefined;
-    let current = true;
-    api.artefact(props.kind, props.id).then(
-      (reply) => { if (current) { setArtefact(reply); setError(null); } },
-      (failure) => current && setError(asApiError(failure)),
-    );
-    return () => { current = false; };
-  }, [props.kind, props.id, props.revision, begun]);
+  const [artefact, error] = useRead(() => api.artefact(props.kind, props.id), [props.kind, props.id, props.revision], begun);
   if (error && error.status !== 404 && !(error.status === 0 && artefact)) return <Failure error={error} />;
   if (error?.status === 404 || (!artefact && !begun)) {
     return (

@@ -25,4 +25,6 @@ export interface PanelProps {
 export interface PanelEntry {
   title: string;
   view: ComponentType<PanelProps>;
+  /** Address of a picture of a version; null for a stream that has none. */
+  picture?: (id: string, stream: string, version: string) => string | null;
 }

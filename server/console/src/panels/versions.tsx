@@ -1,24 +1,37 @@
 // Versions of any artefact: each with the request that made it, its content, and what it changed.
 import { useEffect, useRef, useState } from "preact/hooks";
-import { api, type ApiError } from "../api.ts";
+import { api } from "../api.ts";
 import { wordDiff } from "../diff.ts";
-import { count, words } from "../format.ts";
+import { count, shorten, words } from "../format.ts";
 import { location, setQuery } from "../router.ts";
-import { asApiError, attempt, mayWrite, notify } from "../store.ts";
-import type { ArtefactView, Json, Version, VersionDiff } from "../types.ts";
+import { attempt, mayWrite, notify } from "../store.ts";
+import type { ArtefactView, Json, Version } from "../types.ts";
 import { Ago, Empty, Failure, Loading } from "../ui/states.tsx";
+import { useRead } from "../ui/use_read.ts";
 import { Value } from "../ui/value.tsx";
 import { versionActions } from "./actions.ts";
+import { PANELS } from "./index.ts";
 import type { PanelProps } from "./panel.ts";
+import { isPlain, pathInWords, sentencesOf } from "./version_words.ts";
+import { Picture } from "./video.tsx";
 
 function Changed({ before, after }: { before: Json | undefined; after: Json | undefined }) {
-  if (typeof before === "string" && typeof after === "string") {
+  const several = (value: Json | undefined): value is string => typeof value === "string" && /\s/.test(value);
+  if (several(before) && several(after)) {
     return (
       <p class="diff-text">
         {wordDiff(before, after).map((piece, i) =>
           piece.kind === "same" ? <span key={i}>{piece.text}</span>
           : piece.kind === "added" ? <ins key={i}>{piece.text}</ins>
           : <del key={i}>{piece.text}</del>)}
+      </p>
+    );
+  }
+  const plain = (value: Json | undefined) => value === undefined || value === null || typeof value !== "object";
+  if (plain(before) && plain(after)) {
+    return (
+      <p class="diff-text">
+        {before !== undefined && <del><Value value={before} /></del>}{before !== undefined && after !== undefined && " → "}{after !== undefined && <ins><Value value={after} /></ins>}
       </p>
     );
   }
@@ -30,16 +43,8 @@ function Changed({ before, after }: { before: Json | undefined; after: Json | un
   );
 }
 
-export function DiffView({ kind, id, stream, from, to }: { kind: string; id: string; stream: string; from: string; to: string }) {
-  const [diff, setDiff] = useState<VersionDiff | null>(null);
-  const [error, setError] = useState<ApiError | null>(null);
-  useEffect(() => {
-    let current = true;
-    setDiff(null);
-    setError(null);
-    api.diff(kind, id, stream, from, to).then((reply) => current && setDiff(reply), (failure) => current && setError(asApiError(failure)));
-    return () => { current = false; };
-  }, [kind, id, stream, from, to]);
+function DiffView({ kind, id, stream, from, to }: { kind: string; id: string; stream: string; from: string; to: string }) {
+  const [diff, error] = useRead(() => api.diff(kind, id, stream, from, to), [kind, id, stream, from, to]);
   if (error) return <Failure error={error} />;
   if (!diff) return <Loading label="Comparing" rows={2} />;
   if (diff.changes.length === 0) return <p class="muted">{to} is equal to {from}.</p>;
@@ -47,7 +52,7 @@ export function DiffView({ kind, id, stream, from, to }: { kind: string; id: str
     <ul class="diff">
       {diff.changes.map((change, i) => (
         <li key={i}>
-          <span class="diff-path"><span class="muted">{words(change.kind)}</span> {change.path}</span>
+          <span class="diff-path">{pathInWords(change.path)}{change.kind !== "changed" && <span class="muted"> {change.kind}</span>}</span>
           <Changed before={change.before} after={change.after} />
         </li>
       ))}
@@ -75,22 +80,32 @@ function Actions({ props, stream, version, active, newest }: { props: PanelProps
   );
 }
 
+/** What a version is to a person: a picture, what it says or its few fields; all of it where somebody looks. */
+function Content({ props, stream, version }: { props: PanelProps; stream: string; version: Version }) {
+  const [read, error] = useRead(() => api.version(props.kind, props.id, stream, version.id), [version.status]);
+  const picture = PANELS[props.kind]?.picture?.(props.id, stream, version.id);
+  if (error) return <Failure error={error} />;
+  if (!read) return <Loading label="Reading the version" />;
+  const data = (read.data ?? null) as Json;
+  const sentences = picture ? [] : sentencesOf(data);
+  return (
+    <>
+      {picture && <Picture src={picture} title={`${words(stream)} ${version.id}`} width={1280} />}
+      {isPlain(data) ? <Value value={data} />
+        : sentences.length > 0 && <ul class="version-words">{sentences.map((one, i) => <li key={i}>{one}</li>)}</ul>}
+      {!isPlain(data) && <details class="fold"><summary>All fields</summary><Value value={data} /></details>}
+    </>
+  );
+}
+
 function VersionView({ props, stream, version, active, newest }: { props: PanelProps; stream: string; version: Version; active: boolean; newest: boolean }) {
-  const [data, setData] = useState<Version | null>(null);
-  const [error, setError] = useState<ApiError | null>(null);
-  const changes = location.value.query.get("show") === "changes" && version.parent !== null;
-  useEffect(() => {
-    let current = true;
-    api.version(props.kind, props.id, stream, version.id).then((reply) => current && setData(reply), (failure) => current && setError(asApiError(failure)));
-    return () => { current = false; };
-  }, [props.kind, props.id, stream, version.id, version.status]);
   return (
     <article class="version" aria-label={`${words(stream)} ${version.id}`}>
       <div class="version-head">
         <div>
-          {version.request && <p class="version-request">“{version.request}”</p>}
+          {version.request && <p class="version-request">“{shorten(version.request, 200)}”</p>}
           <p class="meta">
-            <span>{version.by === "model" ? (version.model || "a model") : version.by === "person" ? version.createdBy : version.by}</span>
+            <span>by {version.by === "model" ? `the ${version.model || ""} model` : version.by === "person" ? version.createdBy : version.by}</span>
             <Ago of={version.createdAt} />
             {version.parent && <span>from {version.parent}</span>}
           </p>
@@ -98,30 +113,19 @@ function VersionView({ props, stream, version, active, newest }: { props: PanelP
         <Actions props={props} stream={stream} version={version} active={active} newest={newest} />
       </div>
       {version.parent && (
-        <div class="segmented" role="group" aria-label="What to show">
-          <button type="button" aria-pressed={!changes} onClick={() => setQuery({ show: null })}>Content</button>
-          <button type="button" aria-pressed={changes} onClick={() => setQuery({ show: "changes" })}>What changed</button>
-        </div>
+        <section class="version-changes">
+          <h3>Changed since {version.parent}</h3>
+          <DiffView kind={props.kind} id={props.id} stream={stream} from={version.parent} to={version.id} />
+        </section>
       )}
-      {error ? <Failure error={error} />
-        : changes && version.parent ? <DiffView kind={props.kind} id={props.id} stream={stream} from={version.parent} to={version.id} />
-        : data ? <Value value={(data.data ?? null) as Json} /> : <Loading label="Reading the version" />}
+      <Content props={props} stream={stream} version={version} />
     </article>
   );
 }
 
 /** The versions of one stream: a strip to choose from, and the chosen one. */
-export function StreamVersions({ props, stream }: { props: PanelProps; stream: string }) {
-  const [list, setList] = useState<{ versions: Version[]; active: string | null } | null>(null);
-  const [error, setError] = useState<ApiError | null>(null);
-  useEffect(() => {
-    let current = true;
-    api.versions(props.kind, props.id, stream).then(
-      (reply) => { if (current) { setList(reply); setError(null); } },
-      (failure) => current && setError(asApiError(failure)),
-    );
-    return () => { current = false; };
-  }, [props.kind, props.id, stream, props.revision]);
+function StreamVersions({ props, stream }: { props: PanelProps; stream: string }) {
+  const [list, error] = useRead(() => api.versions(props.kind, props.id, stream), [stream, props.revision]);
   if (error && !(error.status === 0 && list)) return <Failure error={error} />;
   if (!list) return <Loading label="Reading the versions" />;
   const newest = list.versions.at(-1);

@@ -1,12 +1,13 @@
 // A video: its scenes as playing previews in a strip that is put in order by dragging or by keys.
 import { useEffect, useRef, useState } from "preact/hooks";
-import { api, get, path, post, request, type ApiError } from "../api.ts";
+import { api, get, path, post, request } from "../api.ts";
 import { count, seconds } from "../format.ts";
 import { setQuery } from "../router.ts";
-import { asApiError, attempt, mayWrite, notify } from "../store.ts";
+import { attempt, mayWrite, notify } from "../store.ts";
 import "../styles/video.css";
 import { Icon } from "../ui/icon.tsx";
 import { Empty, Failure, Loading } from "../ui/states.tsx";
+import { useRead } from "../ui/use_read.ts";
 import { moved } from "./order.ts";
 import type { PanelEntry, PanelProps } from "./panel.ts";
 
@@ -14,7 +15,7 @@ interface Scene { id: string; position: number | null; name: string; versionId: 
 interface Project { id: string; name: string; scenes: Scene[] }
 
 /** A scene's own page, drawn small; it plays while it is looked at or pointed to. */
-function Picture({ src, title, width }: { src: string; title: string; width: number }) {
+export function Picture({ src, title, width }: { src: string; title: string; width: number }) {
   const box = useRef<HTMLDivElement>(null);
   const [scale, setScale] = useState(0.2);
   useEffect(() => {
@@ -68,18 +69,9 @@ function SceneCard({ props, scene, last, playing, onPlay, onMove }: {
 }
 
 function VideoPanel(props: PanelProps) {
-  const [project, setProject] = useState<Project | null>(null);
-  const [error, setError] = useState<ApiError | null>(null);
   const [playing, play] = useState<string | null>(null);
   const [part, setPart] = useState<number | null>(null);
-  useEffect(() => {
-    let current = true;
-    get<Project>(path`/api/projects/${props.id}`).then(
-      (reply) => { if (current) { setProject(reply); setError(null); } },
-      (failure) => current && setError(asApiError(failure)),
-    );
-    return () => { current = false; };
-  }, [props.id, props.revision]);
+  const [project, error, setProject] = useRead(() => get<Project>(path`/api/projects/${props.id}`), [props.id, props.revision]);
   if (error) return <Failure error={error} />;
   if (!project) return <Loading label="Reading the video" />;
   const ids = project.scenes.map((one) => one.id);
@@ -135,4 +127,7 @@ function VideoPanel(props: PanelProps) {
   );
 }
 
-export const videoPanel: PanelEntry | null = { title: "Video", view: VideoPanel };
+export const videoPanel: PanelEntry = {
+  title: "Video", view: VideoPanel,
+  picture: (id, scene, version) => (scene === "order" ? null : path`/api/projects/${id}/scenes/${scene}/preview?version=${version}&at=1`),
+};

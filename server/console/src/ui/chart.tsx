@@ -24,7 +24,7 @@ export function BarChart({ title, points, format = compact }: { title: string; p
     <ul class="bars" aria-label={title}>
       {points.map((one) => (
         <li key={one.label}>
-          <span class="bar-label">{one.label}</span>
+          <span class="bar-label">{one.label.replaceAll("_", " ")}</span>
           <span class="bar-track" aria-hidden="true"><span class="bar" style={{ width: `${(100 * one.value) / max}%` }} /></span>
           <span class="bar-value num">{format(one.value)}</span>
         </li>

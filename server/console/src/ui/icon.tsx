@@ -2,7 +2,6 @@
 const PATHS: Record<string, string> = {
   home: "M3 9.5 10 4l7 5.5V16a1 1 0 0 1-1 1h-3.5v-4.5h-5V17H4a1 1 0 0 1-1-1z",
   layers: "m10 3 7 3.5-7 3.5-7-3.5zM3 10l7 3.5 7-3.5M3 13.5 10 17l7-3.5",
-  library: "M4 4v12M8 4v12M11.5 4.3l4.2 11.4M4 4h4M4 16h4",
   settings: "M4 6h7m4 0h1M4 14h1m4 0h7M13 4v4M7 12v4",
   plus: "M10 4v12M4 10h12",
   search: "M9 14.5a5.5 5.5 0 1 0 0-11 5.5 5.5 0 0 0 0 11ZM13 13l4 4",
@@ -22,19 +21,17 @@ const PATHS: Record<string, string> = {
   play: "M6.5 4.500v11l9-5.500z",
   retry: "M15.5 7A6 6 0 1 0 16 11M16 3.500V7h-3.5",
   skip: "M5 5l6 5-6 5zM14.5 5v10",
+  up: "m5 12 5-5 5 5",
+  under: "m5 8 5 5 5-5",
   undo: "M7 5 3.5 8.5 7 12M3.5 8.500H12a4 4 0 0 1 0 8H8.5",
-  fork: "M6 7a2 2 0 1 0 0-4 2 2 0 0 0 0 4ZM14 7a2 2 0 1 0 0-4 2 2 0 0 0 0 4ZM10 17a2 2 0 1 0 0-4 2 2 0 0 0 0 4ZM6 7c0 3 4 3 4 6M14 7c0 3-4 3-4 6",
   bug: "M4 5h12v10H4zM7 8.5 9 10l-2 1.500M11 12h2.5",
   clock: "M10 17a7 7 0 1 0 0-14 7 7 0 0 0 0 14ZM10 6v4l2.5 2",
   down: "M10 4v9M6 9.500l4 4 4-4M4 16.500h12",
   trash: "M4 6h12M8 6V4h4v2M6 6l.6 10.500h6.800L14 6",
-  more: "M5 10h.01M10 10h.01M15 10h.01",
   person: "M10 10a3 3 0 1 0 0-6 3 3 0 0 0 0 6ZM4.5 16.500c.5-3 2.8-4.5 5.5-4.500s5 1.5 5.5 4.5",
   lock: "M5.5 9h9v7h-9zM7.5 9V6.500a2.5 2.5 0 0 1 5 0V9",
   unlock: "M5.5 9h9v7h-9zM7.5 9V6.500a2.5 2.5 0 0 1 4.800-1",
 };
-
-export type IconName = keyof typeof PATHS;
 
 export function Icon({ name, size = 20 }: { name: string; size?: number }) {
   return (

@@ -1,6 +1,7 @@
 // Everything that was made, by kind: open, export, delete.
 import { useEffect, useState } from "preact/hooks";
 import { api, path, type ApiError } from "../api.ts";
+import { isName } from "../format.ts";
 import { LISTED_KINDS, threadsOf } from "../panels/index.ts";
 import { location, setQuery } from "../router.ts";
 import { asApiError, attempt, mayWrite, notify } from "../store.ts";
@@ -8,6 +9,7 @@ import type { ArtefactRef, RecentThread } from "../types.ts";
 import { Confirm } from "../ui/dialog.tsx";
 import { Icon, KindIcon } from "../ui/icon.tsx";
 import { Ago, Empty, Failure, Loading } from "../ui/states.tsx";
+import { useRead } from "../ui/use_read.ts";
 
 const MOST_TITLES = 100;
 
@@ -30,10 +32,10 @@ function ArtefactRow({ artefact, thread, onDeleted }: { artefact: ArtefactRef; t
         <a class="row-title" data-row href={`/c/${encodeURIComponent(thread?.thread ?? artefact.id)}`}>{name}</a>
         <p class="meta">
           {thread && <Ago of={thread.updatedAt} />}
-          {name !== artefact.id && <span class="id">{artefact.id}</span>}
+          {name !== artefact.id && isName(artefact.id) && <span class="id">{artefact.id}</span>}
         </p>
       </div>
-      <a class="icon-button" href={path`/api/threads/${artefact.id}/export`} download aria-label={`Export ${name}`}><Icon name="down" size={18} /></a>
+      <a class="icon-button" href={path`/api/threads/${thread?.thread ?? artefact.id}/export`} download aria-label={`Export ${name}`}><Icon name="down" size={18} /></a>
       {mayWrite.value && <button type="button" class="icon-button" aria-label={`Delete ${name}`} onClick={() => ask(true)}><Icon name="trash" size={18} /></button>}
       {asking && <Confirm title={`Delete this ${artefact.kind}?`} action="Delete" onConfirm={() => void remove()} onClose={() => ask(false)}
         lost={`“${name}” is deleted with all its versions, files, plans and its conversation. This cannot be undone. Export it first if you may need it.`} />}
@@ -43,9 +45,7 @@ function ArtefactRow({ artefact, thread, onDeleted }: { artefact: ArtefactRef; t
 
 /** Threads of a workflow that keeps nothing but its conversations. */
 function ThreadList({ workflow }: { workflow: string }) {
-  const [threads, setThreads] = useState<RecentThread[] | null>(null);
-  const [error, setError] = useState<ApiError | null>(null);
-  useEffect(() => void api.recent(workflow, MOST_TITLES).then(setThreads, (failure) => setError(asApiError(failure))), [workflow]);
+  const [threads, error] = useRead(() => api.recent(workflow, MOST_TITLES), [workflow]);
   if (error) return <Failure error={error} />;
   if (!threads) return <Loading label="Reading the list" />;
   const own = threads.filter((one) => one.workflow === workflow);
@@ -100,7 +100,7 @@ export function Artefacts() {
   return (
     <div class="page">
       <h1>Artefacts</h1>
-      <div class="strip" role="group" aria-label="Kind">
+      <div class="strip wrap" role="group" aria-label="Kind">
         {LISTED_KINDS.map(([name, plural]) => (
           <button key={name} type="button" class="tab" aria-pressed={name === kind} onClick={() => setQuery({ kind: name }, true)}>{plural}</button>
         ))}

@@ -63,15 +63,15 @@ export function ImportDialog({ onClose, onDone }: { onClose: () => void; onDone:
       <form class="answer" onSubmit={run}>
         <label class="field"><span class="label">File</span>
           <input type="file" required accept=".csv,.tsv,.txt,.json,.jsonl,.xlsx" onChange={(event) => { setFile(event.currentTarget.files?.[0] ?? null); setReport(null); setMapping({}); }} />
-          <span class="help">CSV with any separator, JSON, JSON Lines or an Excel sheet. A campaign with a known id is updated. Nothing is changed in silence.</span>
+          <span class="help">A table as CSV or Excel (.xlsx), or a list as JSON. A campaign whose id is known already is updated. Rows that cannot be imported and values that are left out are listed afterwards.</span>
         </label>
-        <label class="check small"><input type="checkbox" checked={whole} onChange={(event) => setWhole(event.currentTarget.checked)} />Import nothing if one row is refused</label>
+        <label class="check small"><input type="checkbox" checked={whole} onChange={(event) => setWhole(event.currentTarget.checked)} />Import nothing if any row cannot be imported</label>
         {report && (
           <section class="answer" role="status">
-            <p><strong class="num">{count(report.imported, "campaign")} imported</strong>, {report.new} of them new; {count(report.refusedCount, "row")} refused.</p>
-            <Lines title="Refused" lines={report.refused} total={report.refusedCount} />
-            <Lines title="Cells left out" lines={report.warnings} total={report.warningCount} />
-            {report.notes.length > 0 && <details class="fold"><summary>Read otherwise than written</summary><ul class="report">{report.notes.map((one) => <li key={one}>{one}</li>)}</ul></details>}
+            <p><strong class="num">{count(report.imported, "campaign")} imported</strong>, {report.new} of them new; {count(report.refusedCount, "row")} not imported.</p>
+            <Lines title="Not imported" lines={report.refused} total={report.refusedCount} />
+            <Lines title="Values left out" lines={report.warnings} total={report.warningCount} />
+            {report.notes.length > 0 && <details class="fold"><summary>Values read in another way than they are written</summary><ul class="report">{report.notes.map((one) => <li key={one}>{one}</li>)}</ul></details>}
             <details class="fold" open={report.ignoredColumns.length > 0}>
               <summary>Columns{report.ignoredColumns.length > 0 ? `: ${count(report.ignoredColumns.length, "column")} not imported` : ""}</summary>
               <div class="columns">

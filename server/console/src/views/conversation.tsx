@@ -15,6 +15,22 @@ import { Empty, Failure, Loading } from "../ui/states.tsx";
 import { PlanCard } from "./plan.tsx";
 import { StepLine } from "./steps.tsx";
 
+/** "‹ 1 of 2 ›" beside a message that was sent again in other words. */
+function BranchSwitch({ message, thread }: { message: string; thread: ThreadModel }) {
+  const all = thread.branches.value.get(message);
+  const at = all?.findIndex((one) => one.message === message) ?? -1;
+  if (!all || at < 0) return null;
+  const step = (to: number, label: string, mark: string) => {
+    const target = all[to];
+    return <button type="button" class="icon-button" aria-label={label} title={label} disabled={!target || thread.busy.value} onClick={() => target && void thread.show(target, all)}>{mark}</button>;
+  };
+  return (
+    <span class="branches" role="group" aria-label="Wordings of this request">
+      {step(at - 1, "The wording before", "‹")}<span class="num">{at + 1} of {all.length}</span>{step(at + 1, "The wording after", "›")}
+    </span>
+  );
+}
+
 function Person({ item, thread }: { item: Extract<Item, { type: "person" }>; thread: ThreadModel }) {
   const [editing, edit] = useState(false);
   const [text, setText] = useState(item.text);
@@ -23,7 +39,7 @@ function Person({ item, thread }: { item: Extract<Item, { type: "person" }>; thr
       <form class="turn person editing" onSubmit={(event) => { event.preventDefault(); edit(false); void thread.resend(item.id, text.trim()); }}>
         <label class="sr-only" for={`edit-${item.id}`}>Your request</label>
         <textarea id={`edit-${item.id}`} rows={3} value={text} ref={(box) => box?.focus()} onInput={(event) => setText(event.currentTarget.value)} />
-        <p class="help">Goes on from before this message. What came after it stays in the history; versions that were made stay.</p>
+        <p class="help">The conversation continues from before this message. What came after it stays in reach beside it; versions that were made stay.</p>
         <div class="actions end">
           <button type="button" class="button small" onClick={() => edit(false)}>Cancel</button>
           <button type="submit" class="button small primary" disabled={!text.trim() || text.trim() === item.text}>Send again</button>
@@ -34,8 +50,9 @@ function Person({ item, thread }: { item: Extract<Item, { type: "person" }>; thr
   return (
     <div class="turn person">
       <div class="bubble">{item.text}</div>
+      <BranchSwitch message={item.id} thread={thread} />
       {mayWrite.value && (
-        <button type="button" class="icon-button reveal" aria-label="Edit and send again" disabled={thread.busy.value}
+        <button type="button" class="icon-button reveal" aria-label="Edit and send again" title="Edit and send again" disabled={thread.busy.value}
           onClick={() => { setText(item.text); edit(true); }}><Icon name="edit" size={16} /></button>
       )}
     </div>

@@ -125,7 +125,7 @@ export function Inspect({ thread }: { thread: string }) {
   return (
     <div class="page wide">
       <header class="page-head">
-        <div><h1>Inspector</h1><p class="meta"><code>{thread}</code><span>{record.metadata.graph_id}</span></p></div>
+        <div><h1>Inspector</h1><p class="meta"><span><code>{thread}</code></span><span>{record.metadata.graph_id}</span></p></div>
         <Status of={record.status} />
         <div class="actions"><Copy text={curl("POST", url, { limit: 100 })} /><a class="button small" href={path`/c/${thread}`}>Conversation</a></div>
       </header>
@@ -139,7 +139,7 @@ export function Inspect({ thread }: { thread: string }) {
                 <li key={checkpointOf(one)}>
                   <button type="button" aria-pressed={one === state} onClick={() => setQuery({ checkpoint: checkpointOf(one) })}>
                     <span>{one.metadata?.step ?? ""}</span>
-                    <span>{one.next.length > 0 ? `before ${one.next.join(", ")}` : "end"}{one.interrupts.length > 0 ? " · asks" : ""}</span>
+                    <span>{one.next.length > 0 ? `before ${one.next.join(", ").replaceAll("__", "")}` : "end"}{one.interrupts.length > 0 ? " · asks" : ""}</span>
                     <time class="muted" dateTime={one.created_at ?? undefined} title={fullTime(one.created_at ?? "")}>{ago(one.created_at)}</time>
                   </button>
                 </li>
@@ -151,7 +151,7 @@ export function Inspect({ thread }: { thread: string }) {
               <div class="strip" role="group" aria-label="What to show">
                 {TABS.map(([name, title]) => <button key={name} type="button" class="tab" aria-pressed={tab === name} onClick={() => setQuery({ tab: name })}>{title}</button>)}
               </div>
-              {mayWrite.value && <button type="button" class="button small end" disabled={record.status === "busy"} onClick={() => fork(true)}>Go on from here</button>}
+              {mayWrite.value && <button type="button" class="button small end" disabled={record.status === "busy"} onClick={() => fork(true)}>Continue from here</button>}
             </header>
             {tab === "changes" && <Changes state={state} parent={parent} />}
             {tab === "state" && <Value value={state.values as Json} />}

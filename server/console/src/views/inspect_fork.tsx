@@ -32,8 +32,8 @@ export function ForkDialog({ thread, state, onClose }: { thread: string; state: 
     }
   };
   return (
-    <Dialog title="Go on from this checkpoint" onClose={onClose} wide>
-      <p>The graph runs on from here{state.next.length > 0 ? `, at ${state.next.join(", ")}` : ""}. What came after stays in the history of the thread; what its tools have made stays too.</p>
+    <Dialog title="Continue from this checkpoint" onClose={onClose} wide>
+      <p>The graph continues from here{state.next.length > 0 ? `, at ${state.next.join(", ")}` : ""}. What came after stays in the history of the thread; what its tools have made stays too.</p>
       {names.length > 0 && (
         <>
           <label class="field"><span class="label">Field to change first</span>
@@ -47,8 +47,8 @@ export function ForkDialog({ thread, state, onClose }: { thread: string; state: 
       )}
       {error && <Failure error={error} />}
       <div class="actions end">
-        <button type="button" class="button" disabled={busy} onClick={() => void fork(false)}>Go on without a change</button>
-        <button type="button" class="button primary" disabled={busy || names.length === 0} onClick={() => void fork(true)}>Change it and go on</button>
+        <button type="button" class="button" disabled={busy} onClick={() => void fork(false)}>Continue unchanged</button>
+        <button type="button" class="button primary" disabled={busy || names.length === 0} onClick={() => void fork(true)}>Change it and continue</button>
       </div>
     </Dialog>
   );

@@ -1,11 +1,12 @@
 // A plan as a live checklist: its steps may be edited, skipped, inserted, retried, and the whole paused or cancelled.
-import { useEffect, useState } from "preact/hooks";
-import { api, get, type ApiError } from "../api.ts";
-import { changedFields, CONTROL, isDone, type Step } from "../conversation.ts";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { api, type ApiError } from "../api.ts";
+import { changedFields, CONTROL, hasFailed, isDone, isUnchanged, outcomes, type Step } from "../conversation.ts";
 import { count, seconds, words } from "../format.ts";
 import { schemaOf } from "../interrupts.ts";
 import { asApiError, attempt, mayWrite, notify, readQuestions } from "../store.ts";
 import type { ThreadModel } from "../thread.ts";
+import { readTools, stepTitle, type ToolInfo } from "../tools.ts";
 import type { Execution, Fields, Json, PlanStep, Schema } from "../types.ts";
 import { Dialog } from "../ui/dialog.tsx";
 import { Icon } from "../ui/icon.tsx";
@@ -13,21 +14,6 @@ import { IconButton } from "../ui/icon_button.tsx";
 import { SchemaForm } from "../ui/schema_form.tsx";
 import { Failure } from "../ui/states.tsx";
 import { StepLine } from "./steps.tsx";
-
-interface ToolInfo {
-  name: string;
-  description: string;
-  domain: string;
-  inputSchema: Schema;
-  internal: boolean;
-}
-
-let tools: Promise<ToolInfo[]> | null = null;
-
-function readTools(): Promise<ToolInfo[]> {
-  tools ??= get<{ tools: ToolInfo[] }>("/api/tools").then((reply) => reply.tools, () => { tools = null; return []; });
-  return tools;
-}
 
 /** A change that is sent from a dialog: it closes once the server has taken it, and shows why it has not. */
 function useChange(onClose: () => void, onDone: () => void): [ApiError | null, (call: Promise<unknown>) => Promise<void>, boolean] {
@@ -108,7 +94,7 @@ function merge(steps: Step[], execution: Execution | null): Step[] {
     const live = known.get(one.id);
     const status = live && isDone(live.status) && !isDone(one.status) && execution.status !== "running" ? live.status : one.status;
     return {
-      id: one.id, tool: one.toolName, name: one.displayName || live?.name || one.toolName, status,
+      id: one.id, tool: one.toolName, name: one.displayName, status,
       input: one.params, output: one.result ?? live?.output ?? null,
       error: typeof one.error === "string" ? one.error : ((one.error as Fields | null)?.message ?? live?.error ?? ""),
       seconds: live?.seconds ?? null,
@@ -127,6 +113,37 @@ function timeLeft(execution: Execution | null): string {
 const MOST_STEPS = 10;
 const TITLES: Record<string, string> = { planned: "Plan, waits for approval", paused: "Plan, paused", cancelled: "Plan, cancelled" };
 
+/** Let a pending step begin before or after the pending one beside it. */
+function MoveButtons({ step, pending, disabled, onMove }: { step: PlanStep; pending: PlanStep[]; disabled: boolean; onMove: (before: string | null) => Promise<void> }) {
+  const at = pending.indexOf(step);
+  const [wanted, want] = useState("");
+  useEffect(() => {
+    if (!wanted || disabled) return;
+    document.querySelector<HTMLElement>(`[aria-label="${CSS.escape(wanted)}"]`)?.focus(); // the row has lost it by moving
+    want("");
+  }, [wanted, disabled]);
+  const [earlier, later] = [pending[at - 1], pending[at + 1]];
+  if (!earlier && !later) return null;
+  const button = (word: string, icon: string, possible: boolean, before: string | null) => {
+    const label = `Do “${step.displayName}” ${word}`;
+    return <IconButton icon={icon} label={label} disabled={disabled || !possible} onClick={() => void onMove(before).then(() => want(label))} />;
+  };
+  return (
+    <>
+      {button("earlier", "up", Boolean(earlier && !step.dependencies.includes(earlier.id)), earlier?.id ?? null)}
+      {button("later", "under", Boolean(later && !later.dependencies.includes(step.id)), pending[at + 2]?.id ?? null)}
+    </>
+  );
+}
+
+/** "4 steps completed", or "4 steps: 2 completed · 1 skipped · 1 failed". */
+function PlanCounts({ steps }: { steps: Step[] }) {
+  const ended = outcomes(steps);
+  const total = count(steps.length, "step");
+  if (ended.length === 1 && ended[0]?.[1] === steps.length) return <span class={ended[0][0] === "failed" ? "late" : ""}>{total} {ended[0][0]}</span>;
+  return <>{total}{ended.map(([name, number], i) => <span key={name} class={name === "failed" ? "late" : ""}>{i === 0 ? ": " : " · "}{number} {name}</span>)}</>;
+}
+
 export function PlanCard({ plan, steps, thread, newest, streams }: {
   plan: string; steps: Step[]; thread: ThreadModel; newest: boolean; streams: Map<string, string>;
 }) {
@@ -137,29 +154,36 @@ export function PlanCard({ plan, steps, thread, newest, streams }: {
   const live = steps.some((one) => !isDone(one.status));
   const pulse = steps.map((one) => one.status).join();
   const follow = newest && plan !== "";
-  const read = () => void api.execution(plan).then(setExecution, () => setExecution(null));
+  const reads = useRef(0);
+  const read = async () => {
+    const number = ++reads.current;
+    const record = await api.execution(plan).catch(() => null);
+    if (number === reads.current) setExecution(record); // a slower, older reply is dropped
+  };
   useEffect(() => {
     if (!follow) return undefined;
-    const timer = setTimeout(read, execution ? 150 : 0);
+    const timer = setTimeout(() => void read(), execution ? 150 : 0);
     return () => clearTimeout(timer);
   }, [plan, pulse, follow, thread.revision.value, thread.run.value]);
   const act = async (call: Promise<unknown>) => {
     setBusy(true);
     await attempt(call);
-    read();
+    await read();
     void readQuestions();
     setBusy(false);
   };
   const change = (action: "pause" | "resume" | "cancel") => void act(api.changePlan(plan, action));
   const changeStep = (step: Step, action: "skip" | "retry") => void act(api.changeStep(plan, step.id, action));
-  const shown = merge(steps, execution);
+  const shown = merge(steps, execution).map((one) => ({ ...one, name: stepTitle(one) }));
   const done = shown.filter((one) => isDone(one.status)).length;
-  const failed = shown.filter((one) => ["failed", "error", "timeout"].includes(one.status)).length;
-  const status = execution?.status ?? (live ? "running" : failed > 0 ? "failed" : "completed");
+  const failed = shown.some((one) => hasFailed(one.status));
+  const status = execution?.status ?? (live ? "running" : failed ? "failed" : "completed");
   const [unfolded, unfold] = useState(false);
   const open = status === "running" || status === "paused";
-  const undoable = execution && status === "completed" && execution.kind === "plan" && thread.workflow.value === "scene_edit";
+  const changed = (one: Step) => one.status === "completed" && !isUnchanged(one);
+  const undoable = execution && !open && status !== "planned" && execution.kind === "plan" && thread.workflow.value === "scene_edit" && shown.some(changed);
   const byId = new Map(execution?.plan.steps.map((one) => [one.id, one]));
+  const pending = execution?.plan.steps.filter((one) => one.canEdit) ?? [];
   // A long plan that has ended folds to what failed.
   const folded = !open && status !== "planned" && shown.length > MOST_STEPS && !unfolded;
   const visible = folded ? shown.filter((one) => one.error !== "") : shown;
@@ -172,7 +196,7 @@ export function PlanCard({ plan, steps, thread, newest, streams }: {
     <div class={`plan ${status}`} role="group" aria-label={`Plan of ${count(shown.length, "step")}`}>
       <header class="plan-head">
         <strong>{TITLES[status] ?? "Plan"}</strong>
-        <span class="muted num">{done} of {count(shown.length, "step")}{failed > 0 && <span class="late"> · {failed} failed</span>}</span>
+        <span class="muted num"><PlanCounts steps={shown} /></span>
         <span class="muted">{timeLeft(execution)}</span>
         {mayWrite.value && <span class="plan-buttons">
           {open && execution && <IconButton icon="plus" size={18} label="Insert a step" onClick={() => insert(true)} />}
@@ -184,24 +208,25 @@ export function PlanCard({ plan, steps, thread, newest, streams }: {
           )}
           {open && execution && <button type="button" class="button small quiet" disabled={busy} onClick={() => change("cancel")}>Cancel</button>}
           {undoable && (
-            <button type="button" class="button small quiet" disabled={busy} onClick={() => void undo()}><Icon name="undo" size={16} />Undo</button>
+            <button type="button" class="button small quiet" disabled={busy} onClick={() => void undo()}><Icon name="undo" size={16} />Undo the plan</button>
           )}
         </span>}
       </header>
-      {open && <progress aria-label="Steps done" max={shown.length} value={done} />}
+      {open && <progress aria-label="Steps that have ended" max={shown.length} value={done} />}
       <ol class="plan-steps" hidden={visible.length === 0}>
         {visible.map((one) => {
           const known = byId.get(one.id);
-          const retry = plan && ["failed", "error", "timeout", "cancelled", "blocked"].includes(one.status) && execution;
+          const retry = plan && (hasFailed(one.status) || one.status === "cancelled") && execution;
           return (
             <li key={one.id}>
               <StepLine step={one} thread={thread.id} streams={streams}>
-                {mayWrite.value && <span class={open ? "step-buttons" : "step-buttons on-hover"}>
+                {mayWrite.value && <span class={open || retry ? "step-buttons" : "step-buttons on-hover"}>
+                  {known?.canEdit && <MoveButtons step={known} pending={pending} disabled={busy} onMove={(before) => act(api.moveStep(plan, one.id, before))} />}
                   {known?.canEdit && <IconButton icon="edit" label={`Edit “${one.name}”`} onClick={() => edit(known)} />}
                   {known && one.status === "pending" && open
                     && <IconButton icon="skip" label={`Skip “${one.name}”`} disabled={busy} onClick={() => changeStep(one, "skip")} />}
                   {retry && <IconButton icon="retry" label={`Retry “${one.name}”`} disabled={busy} onClick={() => changeStep(one, "retry")} />}
-                  {undoable && one.status === "completed"
+                  {undoable && changed(one)
                     && <IconButton icon="undo" label={`Undo “${one.name}”`} disabled={busy} onClick={() => void undo([one.id])} />}
                 </span>}
               </StepLine>
@@ -210,8 +235,8 @@ export function PlanCard({ plan, steps, thread, newest, streams }: {
         })}
       </ol>
       {folded && <button type="button" class="plan-more" onClick={() => unfold(true)}>Show all {shown.length} steps</button>}
-      {editing && <EditStep plan={plan} step={editing} onClose={() => edit(null)} onDone={read} />}
-      {inserting && execution && <InsertStep execution={execution} onClose={() => insert(false)} onDone={read} />}
+      {editing && <EditStep plan={plan} step={editing} onClose={() => edit(null)} onDone={() => void read()} />}
+      {inserting && execution && <InsertStep execution={execution} onClose={() => insert(false)} onDone={() => void read()} />}
     </div>
   );
 }

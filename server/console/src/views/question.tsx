@@ -1,7 +1,7 @@
 // A question that waits for a person, answered where it stands.
 import { useEffect, useState } from "preact/hooks";
 import { api } from "../api.ts";
-import { ago, isName } from "../format.ts";
+import { ago, fullTime, isName } from "../format.ts";
 import { headline } from "../interrupts.ts";
 import { asApiError, notify, readQuestions, workflowTitle } from "../store.ts";
 import type { ApiError } from "../api.ts";
@@ -76,7 +76,7 @@ export function QuestionCard({ question, unfolded }: { question: Question; unfol
             <span>{workflowTitle(question.workflow)}{isName(name) && ` “${name}”`}</span>
             {only && <span>waits for your approval</span>}
             <Ago of={question.createdAt} />
-            {question.dueAt && <span class={due ? "late" : ""}>due {ago(question.dueAt)}</span>}
+            {question.dueAt && <span class={due ? "late" : ""} title={fullTime(question.dueAt)}>expires {ago(question.dueAt)}</span>}
           </p>
         </div>
         {!open && <button type="button" class="button small" data-key="a" onClick={() => setOpen(true)}>Answer</button>}

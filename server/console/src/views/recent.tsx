@@ -6,6 +6,7 @@ import { asApiError, questions, workflowTitle } from "../store.ts";
 import type { RecentThread } from "../types.ts";
 import { Icon, KindIcon } from "../ui/icon.tsx";
 import { Ago, Empty, Failure, Loading, Status } from "../ui/states.tsx";
+import { runningRuns } from "./running.tsx";
 
 const TYPING_MS = 200;
 
@@ -14,6 +15,8 @@ export function Recent() {
   const [threads, setThreads] = useState<RecentThread[] | null>(null);
   const [error, setError] = useState<ApiError | null>(null);
   const waiting = questions.value.length;
+  // A thread that is shown as running is looked at again with each reading of the runs.
+  const runs = threads?.some((one) => one.status === "busy") ? runningRuns.value : runningRuns.value.map((one) => one.run).join();
   const asking = new Set(questions.value.map((question) => question.thread));
   const read = (text: string, current: () => boolean) =>
     api.recent(text).then(
@@ -24,7 +27,7 @@ export function Recent() {
     let live = true;
     const timer = setTimeout(() => void read(query.trim(), () => live), query ? TYPING_MS : 0);
     return () => { live = false; clearTimeout(timer); };
-  }, [query, waiting]);
+  }, [query, waiting, runs]);
   return (
     <section aria-labelledby="recent">
       <div class="section-head">

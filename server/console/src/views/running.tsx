@@ -1,7 +1,7 @@
 // Runs that go on now: progress, cost so far, stop.
 import { signal } from "@preact/signals";
 import { api } from "../api.ts";
-import { ago, usd } from "../format.ts";
+import { ago, count, usd } from "../format.ts";
 import { attempt, asApiError, mayWrite, workflowTitle } from "../store.ts";
 import type { ApiError } from "../api.ts";
 import type { RunningRun } from "../types.ts";
@@ -44,7 +44,7 @@ function RunRow({ run }: { run: RunningRun }) {
       <div class="row-main">
         <a class="row-title" href={`/c/${encodeURIComponent(run.thread)}`}>{title}</a>
         <p class="meta">
-          <span>{progress ? `${progress.done} of ${progress.total} steps` : "Running"}</span>
+          <span>{progress ? `${progress.done} of ${count(progress.total, "step")} finished` : "Running"}</span>
           <span>started {ago(run.startedAt)}</span>
           {run.costUsd !== null && <span>{usd(run.costUsd)}</span>}
         </p>

@@ -1,12 +1,12 @@
 // Who is signed in, which model answers, its use and cost, the tools with their limits, and the health of the server.
-import { useEffect, useState } from "preact/hooks";
-import { get, type ApiError } from "../api.ts";
+import { get } from "../api.ts";
 import { count, seconds, usd, words } from "../format.ts";
-import { asApiError, endSession, session } from "../store.ts";
+import { endSession, session } from "../store.ts";
 import "../styles/inspect.css";
 import { BarChart } from "../ui/chart.tsx";
 import { Failure, Loading } from "../ui/states.tsx";
 import { DataTable } from "../ui/table.tsx";
+import { useRead } from "../ui/use_read.ts";
 
 interface Health { status: string; version: string; storage: { ok: boolean; place?: string; server?: string; latencyMs?: number }; provider: { name: string; reason: string }; tools: { available: number; resting: Record<string, unknown> } }
 interface Use { modelCalls: number; inputTokens: number; cachedTokens: number; outputTokens: number; costUsd: number | null }
@@ -16,15 +16,8 @@ interface Tool {
   breaker: { state: string }; limits: { timeoutSeconds: number; calls: number; windowSeconds: number };
 }
 
-function useReply<T>(url: string): [T | null, ApiError | null] {
-  const [reply, setReply] = useState<T | null>(null);
-  const [error, setError] = useState<ApiError | null>(null);
-  useEffect(() => void get<T>(url).then(setReply, (failure) => setError(asApiError(failure))), [url]);
-  return [reply, error];
-}
-
 function UsageSection() {
-  const [usage, error] = useReply<Usage>("/api/usage");
+  const [usage, error] = useRead(() => get<Usage>("/api/usage"), []);
   if (error) return <Failure error={error} />;
   if (!usage) return <Loading rows={1} />;
   if (usage.rows.length === 0) return <p class="muted">No paid model has answered in the last 30 days. The offline model is free and not counted.</p>;
@@ -47,15 +40,15 @@ function UsageSection() {
 }
 
 function ToolSection() {
-  const [reply, error] = useReply<{ tools: Tool[] }>("/api/tools");
+  const [reply, error] = useRead(() => get<{ tools: Tool[] }>("/api/tools"), []);
   if (error) return <Failure error={error} />;
   if (!reply) return <Loading rows={2} />;
-  const state = (one: Tool) => (!one.allowed ? "not allowed" : one.breaker.state !== "closed" ? "resting after failures" : one.available ? "available" : "not set up");
+  const state = (one: Tool) => (!one.allowed ? "not allowed" : one.breaker.state !== "closed" ? "paused after failures" : one.available ? "available" : "not set up");
   return (
     <DataTable caption="Tools" rows={reply.tools.filter((one) => !one.internal)} keyOf={(row) => row.domain + row.name} columns={[
       { name: "name", title: "Tool", value: (row) => row.name, cell: (row) => <details><summary>{words(row.name)}</summary><p class="help">{row.description}</p></details> },
       { name: "domain", title: "For", value: (row) => row.domain, cell: (row) => row.domain },
-      { name: "effect", title: "Effect", value: (row) => row.effect, cell: (row) => (row.safetyLevel === "safe" ? row.effect : `${row.effect}, ${row.safetyLevel}`) },
+      { name: "effect", title: "Effect", value: (row) => row.effect, cell: (row) => (row.safetyLevel === "safe" ? row.effect : `${row.effect}, can delete`) },
       { name: "limit", title: "At most", value: (row) => row.limits.calls / row.limits.windowSeconds, cell: (row) => `${count(row.limits.calls, "call")} in ${seconds(row.limits.windowSeconds)}`, number: true },
       { name: "time", title: "Time limit", value: (row) => row.limits.timeoutSeconds, cell: (row) => seconds(row.limits.timeoutSeconds), number: true },
       { name: "state", title: "State", value: state, cell: state },
@@ -64,7 +57,7 @@ function ToolSection() {
 }
 
 function HealthSection() {
-  const [health, error] = useReply<Health>("/health");
+  const [health, error] = useRead(() => get<Health>("/health"), []);
   if (error) return <Failure error={error} />;
   if (!health) return <Loading rows={1} />;
   const resting = Object.keys(health.tools.resting);
@@ -73,7 +66,7 @@ function HealthSection() {
       <div><dt>Server</dt><dd><span class={`pill ${health.status === "ok" ? "ok" : "bad"}`}><span class="dot" aria-hidden="true" />{health.status}</span> version {health.version}</dd></div>
       <div><dt>Storage</dt><dd>{health.storage.server ?? (health.storage.ok ? "ok" : "away")}{health.storage.place ? `, ${health.storage.place}` : ""}{health.storage.latencyMs !== undefined ? `, ${health.storage.latencyMs.toFixed(1)} ms` : ""}</dd></div>
       <div><dt>Model</dt><dd><strong>{health.provider.name}</strong>: {health.provider.reason}</dd></div>
-      <div><dt>Tools</dt><dd>{health.tools.available} available{resting.length > 0 ? `; resting after failures: ${resting.join(", ")}` : ""}</dd></div>
+      <div><dt>Tools</dt><dd>{health.tools.available} available{resting.length > 0 ? `; paused after failures: ${resting.join(", ")}` : ""}</dd></div>
     </dl>
   );
 }

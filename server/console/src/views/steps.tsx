@@ -1,12 +1,14 @@
 // Tool calls: one line each, which unfolds; several together are a plan, which a person may change while it runs.
-import { useEffect, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { api } from "../api.ts";
 import { isDone, type Step, versionsOf } from "../conversation.ts";
-import { count, fullTime, line, seconds } from "../format.ts";
+import { count, fullTime, line, seconds, sentence, shorten } from "../format.ts";
 import { versionLink } from "../mentions.ts";
 import { location } from "../router.ts";
-import type { Json, Receipt } from "../types.ts";
+import { stepTitle } from "../tools.ts";
+import type { Json } from "../types.ts";
 import { Icon } from "../ui/icon.tsx";
+import { useRead } from "../ui/use_read.ts";
 import { Value } from "../ui/value.tsx";
 
 const MARKS: Record<string, [icon: string, tone: string, text: string]> = {
@@ -31,14 +33,14 @@ export function Mark({ status }: { status: string }) {
   );
 }
 
-/** What came of a step, in a few words. */
+/** What came of a step, in a few words; its error has a line of its own. */
 function outcome(step: Step): string {
-  if (step.error) return step.error;
+  if (step.error) return "";
   const output = step.output;
   if (output === null || typeof output !== "object" || Array.isArray(output)) return line(output, 80);
   const message = output.message ?? output.summary;
   if (typeof message === "string") return line(message, 90);
-  if (typeof output.count === "number") return `${output.count} found`;
+  if (typeof output.count === "number" && step.tool.startsWith("search")) return `${output.count} found`;
   return "";
 }
 
@@ -47,6 +49,7 @@ const SUBJECTS = ["prompt", "query", "text", "content", "message", "details"];
 /** What a step came to; what it is about while it runs. */
 function noteOf(step: Step): string {
   const subject = SUBJECTS.map((name) => step.input?.[name]).find((value) => typeof value === "string" && value);
+  if (step.status === "blocked") return "waits for a step that did not complete";
   if (step.status === "completed") return outcome(step) || line(subject, 80);
   return isDone(step.status) ? outcome(step) : step.status === "in-progress" ? line(subject, 80) : "";
 }
@@ -66,12 +69,8 @@ function VersionLinks({ step, streams }: { step: Step; streams: Map<string, stri
 
 /** The record of a call, read when somebody looks. */
 function ReceiptLine({ thread, step }: { thread: string; step: Step }) {
-  const [receipt, setReceipt] = useState<Receipt | null>(null);
-  useEffect(() => {
-    let current = true;
-    api.receipts(thread).then(({ executions }) => current && setReceipt(executions.find((one) => one.toolCallId === step.id) ?? null), () => undefined);
-    return () => { current = false; };
-  }, [step.id, step.status]);
+  const [list] = useRead(() => api.receipts(thread), [step.id, step.status]);
+  const receipt = list?.executions.find((one) => one.toolCallId === step.id);
   if (!receipt) return null;
   return (
     <p class="meta">
@@ -84,19 +83,21 @@ function ReceiptLine({ thread, step }: { thread: string; step: Step }) {
 
 export function StepLine({ step, thread, streams, children }: { step: Step; thread: string; streams: Map<string, string>; children?: preact.ComponentChildren }) {
   const [open, setOpen] = useState(false);
-  const failed = Boolean(step.error);
+  // What a blocked step waits for has an error of its own to read.
+  const error = step.status === "blocked" ? "" : step.error;
   return (
-    <div class={failed ? "step failed" : `step ${step.status}`}>
+    <div class={error ? "step failed" : `step ${step.status}`}>
       <div class="step-line">
         <Mark status={step.status} />
         <button type="button" class="step-name" aria-expanded={open} onClick={() => setOpen(!open)}>
-          <span>{step.name}</span><Icon name="chevron" size={14} />
+          <span>{stepTitle(step)}</span><Icon name="chevron" size={14} />
         </button>
         <span class="step-note">{noteOf(step)}</span>
         <VersionLinks step={step} streams={streams} />
         {(step.seconds ?? 0) >= 0.01 && <span class="step-time num">{seconds(step.seconds)}</span>}
         {children}
       </div>
+      {error && !open && <p class="step-error">{sentence(shorten(error, 300))}</p>}
       {open && (
         <div class="step-more">
           <h4>Called with</h4>

@@ -19,7 +19,7 @@ function Composer({ thread }: { thread: ThreadModel }) {
   const waits = busy ? undefined : thread.interrupts.value[0];
   const inWords = waits && takesWords(waits.value);
   const send = async () => {
-    const words = text.trim();
+    const words = (box.current?.value ?? text).trim(); // a key may come before the drawing of what was typed
     if (!words || busy) return;
     setText("");
     if (!(await thread.send(words, first ? { approve_plan: true } : {}))) setText(words);
@@ -34,7 +34,7 @@ function Composer({ thread }: { thread: ThreadModel }) {
     <form class="composer" onSubmit={(event) => { event.preventDefault(); void send(); }}>
       <label class="sr-only" for="composer">Message</label>
       <textarea id="composer" ref={box} data-message rows={1} value={text}
-        placeholder={inWords ? "Answer in words, or use the form above" : waits ? "A message takes the place of what waits" : busy ? "You can write the next request" : thread.workflow.value === "campaign_search" ? "Ask another question" : "What should change?"}
+        placeholder={inWords ? "Answer in words, or use the form above" : waits ? "A message replaces the question above" : busy ? "You can write the next request" : thread.workflow.value === "campaign_search" ? "Ask another question" : "What should change?"}
         onInput={(event) => setText(event.currentTarget.value)}
         onKeyDown={(event) => {
           if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
@@ -96,6 +96,12 @@ export function Workspace({ thread: id }: { thread: string }) {
       </div>
       <div class="talk">
         <Conversation thread={thread} />
+        {thread.branch.value && (
+          <p class="branch-note">
+            <span>You are looking at an earlier branch. What you send continues from here; versions that were made stay.</span>
+            <button type="button" class="button small" onClick={() => thread.showFrom("")}>Show the newest</button>
+          </p>
+        )}
         {lost ? null : mayWrite.value ? <Composer thread={thread} /> : <p class="read-only">Your key may read this conversation, not write in it.</p>}
       </div>
       {lost ? <section class="pane" aria-label="What is made" /> : <Pane thread={thread} />}

@@ -18,7 +18,7 @@ from typing import Final
 import httpx
 
 from evals import __main__ as evaluation
-from evals.endpoints import environment
+from evals.running import environment
 
 TASKS: Final[dict[str, tuple[str, ...]]] = {
     "page_builder": ("colour-04", "colour-08", "style-01", "text-05", "text-06", "add-02"),

@@ -113,14 +113,20 @@ class LeanLesson(LeanProfile):
             fields = {"part": parts, "wish": text("How it shall be, in the teacher's words")}
             offered.append(LeanTool("rewrite", "Write one part again.", fields, _NARRATE, _rewriting))
         if facts:
-            ids = {
+            count = len(facts.data["facts"])
+            numbers = {
                 "type": "array",
-                "items": choice([one["id"] for one in facts.data["facts"]]),
-                "maxItems": 40,
+                "items": choice([str(number) for number in range(1, count + 1)]),
+                "maxItems": count,
+                "description": "Numbers of all facts that the lesson shall tell",
             }
             about = "Note which facts the teacher chose in words."
-            offered.append(LeanTool("choose_facts", about, {"fact_ids": ids}, "chooseFactsTool"))
-        if source:
+            offered.append(LeanTool("choose_facts", about, {"facts": numbers}, "chooseFactsTool", _choosing))
+        if not source:
+            words = {"text": text("The material, word for word, or the address of a page")}
+            about = "Find the facts of a text in the message."
+            offered.append(LeanTool("find_facts", about, words, "extractFactsTool", _finding_in_text))
+        else:
             known = choice([material_id(f"v{number}") for number in range(1, int(source.id[1:]) + 1)])
             about = "Find the facts of a material."
             offered.append(LeanTool("find_facts", about, {"material": known}, "extractFactsTool", _finding))
@@ -132,6 +138,14 @@ _NARRATE: Final = "generateNarrationTool"
 
 def _rewriting(given: Mapping[str, Any]) -> dict[str, Any]:
     return {"segments": [given.get("part")], "guidance": given.get("wish")}
+
+
+def _choosing(given: Mapping[str, Any]) -> dict[str, Any]:
+    return {"fact_ids": given.get("facts")}
+
+
+def _finding_in_text(given: Mapping[str, Any]) -> dict[str, Any]:
+    return {"content": given.get("text")}
 
 
 def _finding(given: Mapping[str, Any]) -> dict[str, Any]:

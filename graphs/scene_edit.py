@@ -115,14 +115,22 @@ class LeanVideo(LeanProfile):
         )
         if not scenes:
             return [new]
-        fields = {"scene": choice(scenes), "prompt": prompt}
-        about = "Change one scene: words, colours, speed, length, movement."
-        return [LeanTool("edit_scene", about, fields, SUBMIT, partial(_step, "editScene")), new]
+        fields = {"scene": choice([*scenes, _EVERY_SCENE]), "prompt": prompt}
+        about = "Change one scene, or all: words, colours, speed, length, movement."
+        return [LeanTool("edit_scene", about, fields, SUBMIT, partial(_edit, scenes)), new]
+
+
+_EVERY_SCENE: Final = "all scenes"
 
 
 def _step(tool: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    scenes = {"scenes": [given["scene"]]} if "scene" in given else {}
-    return {"steps": [{"tool": tool, "prompt": given.get("prompt", ""), **scenes}]}
+    return {"steps": [{"tool": tool, "prompt": given.get("prompt", "")}]}
+
+
+def _edit(scenes: Sequence[str], given: Mapping[str, Any]) -> dict[str, Any]:
+    scene = given.get("scene")
+    chosen = [*scenes] if scene == _EVERY_SCENE else [scene]
+    return {"steps": [{"tool": "editScene", "prompt": given.get("prompt", ""), "scenes": chosen}]}
 
 
 class SceneEdit(WorkflowSpec[VideoState]):

@@ -129,10 +129,10 @@ def _valid_history(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
             copied += [message] if message.text.strip() else []
         elif message.content or not isinstance(message, HumanMessage):
             copied.append(message)
-    return [*_joined(copied)]
+    return [*_join_answers(copied)]
 
 
-def _joined(messages: Iterable[AnyMessage]) -> Iterator[AnyMessage]:
+def _join_answers(messages: Iterable[AnyMessage]) -> Iterator[AnyMessage]:
     """Yield the messages with answers in a row as one, since some templates refuse two."""
     for is_answer, row in groupby(messages, lambda one: isinstance(one, AIMessage) and not one.tool_calls):
         answers = list(row)

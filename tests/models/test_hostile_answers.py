@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
-from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langgraph_sdk import get_client
 
 from callsheet import providers
@@ -139,7 +139,7 @@ async def test_an_answer_without_end_is_not_read_to_its_end_and_not_requested_ag
 
 
 async def test_more_than_ten_thousand_messages_in_a_request_are_refused(url: str) -> None:
-    many = {"messages": [{"role": "user", "content": "a"}] * 10_001}
+    many: Any = {"messages": [{"role": "user", "content": "a"}] * 10_001}
     async with get_client(url=url) as client:
         with pytest.raises(httpx.HTTPStatusError) as error:
             await client.runs.wait(None, "page_builder", input=many)
@@ -150,8 +150,12 @@ async def test_more_than_ten_thousand_messages_in_a_request_are_refused(url: str
 def test_a_long_conversation_is_prepared_in_time_in_proportion_to_its_length() -> None:
     def spent_s(pairs: int) -> float:
         began = time.process_time()
-        said = [HumanMessage("Make it calm"), AIMessage("It is calm."), AIMessage("Really.")] * pairs
-        fit_conversation(model_input("You edit.", said), 2_000)
+        messages: list[AnyMessage] = [
+            HumanMessage("Make it calm"),
+            AIMessage("It is calm."),
+            AIMessage("Really."),
+        ] * pairs
+        fit_conversation(model_input("You edit.", messages), 2_000)
         return time.process_time() - began
 
     spent_s(100)

@@ -257,7 +257,7 @@ async def test_a_small_model_edits_and_adds_scenes(start: Any) -> None:
     assert [one["status"] for one in state["results"]] == ["completed"]
     await chat.send(
         "Blue background",
-        call("edit_scene", scene="scene-1", prompt="Make the background blue"),
+        call("edit_scene", scene="all scenes", prompt="Make the background blue"),
         Say(json.dumps({"background": "blue"})),
         call("answer", text="It is blue."),
     )
@@ -278,7 +278,7 @@ async def test_a_small_model_is_offered_what_a_lesson_has_work_for(start: Any) -
         "leftOut": 0,
     }
     await chat.send("Hi, who are you?", call("answer", text="I make lessons."))
-    assert list(chat.offer_of(0)) == ["answer", "more_options"]
+    assert list(chat.offer_of(0)) == ["find_facts", "answer", "more_options"]
     await chat.send(
         f"For my class:\n\n{text}", call("find_facts", material="source-1"), Say(json.dumps(sheet))
     )
@@ -304,7 +304,7 @@ async def test_a_small_model_searches_campaigns_by_one_value_of_each_kind(start:
     assert state["messages"][-1].text.startswith("Most urgent ads")
 
 
-async def test_an_untrue_answer_of_a_small_model_is_replaced_by_what_was_found(start: Any) -> None:
+async def test_an_untrue_answer_of_a_small_model_is_replaced_by_the_search_result(start: Any) -> None:
     chat = start(campaign_search.WORKFLOW)
     wrong = call("answer", text="There are 4,711 of them, all by Globex.")
     state = await chat.send(

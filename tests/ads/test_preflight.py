@@ -41,7 +41,7 @@ def test_a_rule_of_spotify_is_met_by_one_file_and_not_by_another(rule: str) -> N
     assert checks[rule]["remedy"]
 
 
-def test_a_rendering_is_told_to_the_model_by_the_rules_that_it_breaks() -> None:
+def test_a_line_names_the_rules_that_a_rendering_breaks() -> None:
     details = {
         "profile": "spotify",
         "seconds": 31.0,

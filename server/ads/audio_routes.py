@@ -1,6 +1,7 @@
 """The sound of an ad over REST: render it, hear it, hear a voice."""
 
 import json
+from collections.abc import Mapping
 from functools import partial
 from typing import Annotated, Any, Final
 from urllib.parse import quote
@@ -20,7 +21,7 @@ from callsheet.server.http.errors import documented_responses
 from callsheet.server.http.policy import API_READ, API_RUN, API_WRITE, with_policy
 from callsheet.server.http.replies import JsonReply, event_stream_reply, wants_event_stream
 from callsheet.server.http.requests import api_router
-from callsheet.state.errors import Missing
+from callsheet.state.errors import Invalid, Missing
 from callsheet.state.pronunciations import Pronunciations
 from callsheet.storage import pronunciations
 from callsheet.tools.ads import voices
@@ -118,6 +119,14 @@ class PronunciationMap(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     names: Pronunciations
+
+
+def check_names(facts: Mapping[str, str]) -> None:
+    """Raise `Invalid` for pronunciations of an imported ad that no route has written."""
+    try:
+        PronunciationMap.model_validate({"names": json.loads(facts.get(audio.PRONUNCIATIONS, "{}"))})
+    except ValueError as error:
+        raise Invalid("the pronunciations cannot be read", remedy="export the thread again") from error
 
 
 _NAMES: Final = documented_responses(400, 403, 413, 422, 500, 503, 504, reply=PronunciationMap)

@@ -336,6 +336,7 @@ async def delete_ad_version(stream: str, version_id: str, ref: _AdRef) -> dict[s
 def _check_artefact(entry: ArtefactEntry) -> None:
     facts = entry.artefact.facts
     _require_number(facts, "spotSeconds")
+    audio_routes.check_names(facts)
     if entry.artefact.mixer is not None:
         MixerUpdate.model_validate(entry.artefact.mixer)
     newest: dict[str, Mapping[str, Any]] = {version.stream: version.data for version in entry.versions}

@@ -15,6 +15,7 @@ from langgraph.pregel import Pregel
 from starlette.responses import Response, StreamingResponse
 
 from callsheet.nodes.workflow import WorkflowSpec
+from callsheet.server.artefacts import sources
 from callsheet.server.artefacts.features import FeatureApi
 from callsheet.server.artefacts.schemas import ImportedThread
 from callsheet.server.artefacts.uploads import describe_file
@@ -139,6 +140,7 @@ def _check(archive: ThreadArchive, file: ThreadFile) -> None:
         spec, feature = archive.workflow(entry.artefact.kind)
         identifier(entry.artefact.id, f"{spec.artefact.kind} id")
         _check_versions(spec, entry)
+        sources.check_record(entry.artefact.facts)
         if feature:
             feature.check_artefact(entry)
         _check_files(entry, feature.max_file_bytes if feature else 0)

@@ -67,7 +67,7 @@ async def get_artefact(kind: str, artefact_id: str, request: Request) -> Artefac
         conversationId=meta.get("thread"),
         streams={name: _stream_view(stream) for name, stream in streams.items()},
         sources=sources.source_list(meta),
-        uses=await sources.use_list(app_context(request).storage, meta),
+        uses=await sources.use_list(artefact, app_context(request).storage, meta),
     )
 
 

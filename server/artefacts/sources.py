@@ -8,12 +8,15 @@ import hashlib
 import json
 import uuid
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
+
+from pydantic import TypeAdapter
+from typing_extensions import TypedDict
 
 from callsheet.server.artefacts.schemas import ArtefactRef, ArtefactSource
 from callsheet.server.artefacts.service import ArtefactService, claim
 from callsheet.server.http.requests import checked_idempotency_key, identifier
-from callsheet.state.errors import Conflict, Missing
+from callsheet.state.errors import Conflict, Invalid, Missing
 from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.threads import threads
@@ -21,6 +24,14 @@ from callsheet.storage.threads.threads import Thread
 
 _SOURCES: Final = "sources"
 _USE: Final = "use:"
+
+
+class _SourceRecord(TypedDict):
+    request: str
+    items: list[ArtefactSource]
+
+
+_RECORD: Final = TypeAdapter(_SourceRecord)
 
 
 async def find_source(storage: Storage, kind: str, name: str, owner: str) -> Artefact:
@@ -80,14 +91,24 @@ def source_list(meta: Mapping[str, str]) -> list[ArtefactSource]:
     return items
 
 
-async def use_list(storage: Storage, meta: Mapping[str, str]) -> list[ArtefactRef]:
-    """Return what was made from an artefact and still exists, by its record."""
+async def use_list(artefact: Artefact, storage: Storage, meta: Mapping[str, str]) -> list[ArtefactRef]:
+    """Return what was made from an artefact, still exists and names it, by its record."""
     uses: list[ArtefactRef] = []
     for field in sorted(meta):
         if not field.startswith(_USE):
             continue
         kind, _, name = field.removeprefix(_USE).partition(":")
-        record: Mapping[str, Any] = await Artefact(storage, kind, name, meta["owner"]).meta()
-        if record.get("owner") == meta["owner"]:
+        record = await Artefact(storage, kind, name, meta["owner"]).meta()
+        # A copy of an artefact has its record, and nothing was made from the copy.
+        names = {(source["kind"], source["id"]) for source in source_list(record)}
+        if record.get("owner") == meta["owner"] and (artefact.kind, artefact.id) in names:
             uses.append(ArtefactRef(kind=kind, id=name))
     return uses
+
+
+def check_record(facts: Mapping[str, str]) -> None:
+    """Raise `Invalid` for the record of an imported artefact whose sources cannot be read."""
+    try:
+        _RECORD.validate_json(facts.get(_SOURCES, '{"request": "", "items": []}'))
+    except ValueError as error:
+        raise Invalid("the sources cannot be read", remedy="export the thread again") from error

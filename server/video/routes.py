@@ -213,7 +213,7 @@ async def export_project(ref: _Project) -> dict[str, Any]:
 @router.get("/film", responses=documented_responses(*_READ, reply=Film))
 @with_policy(API_READ)
 async def get_project_film(ref: _Project) -> Film:
-    """Show what a film of the project is drawn of: places in pixels, movements in frames."""
+    """Show the drawing of a film of the project: places in pixels, movements in frames."""
     order, scenes = await projects.current_scenes(ref)
     return film(scenes, order.name)
 

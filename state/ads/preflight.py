@@ -63,7 +63,8 @@ def preflight_line(details: Mapping[str, Any], size: int) -> str:
     broken = [
         f"{one['rule']} {one['measured']}, {one['limit']}" for one in checks if one["verdict"] == "fail"
     ]
-    return f"Rendered for {profile.name}: {'; '.join(broken) if broken else 'passes its rules'}."
+    verdict = f"breaks its rules: {'; '.join(broken)}" if broken else "meets its rules"
+    return f"Rendered for {profile.name}, {verdict}."
 
 
 def preflight(profile: Profile, measured: Measured) -> list[RuleCheck]:

@@ -25,7 +25,8 @@ def campaign_brief(campaigns: Sequence[Campaign], client: str, wish: str) -> dic
     if not any(map(offer_of, campaigns)):
         raise Invalid("none of the campaigns offers anything", remedy="choose campaigns with an offer")
     lines = [client.strip() or companies[0], *_offers(campaigns)]
-    context = [f"Value propositions: {', '.join(_value_props(campaigns))}", wish.strip()]
+    props = ", ".join(_value_props(campaigns))
+    context = [f"Value propositions: {props}" if props else "", wish.strip()]
     return {"clientDescription": "\n".join(lines), "additionalContext": "\n".join(filter(None, context))}
 
 

@@ -227,7 +227,7 @@ def summary(stream: str, data: Mapping[str, Any]) -> str:
         case "assets":
             line = images.asset_summary(data)
         case "quiz":
-            line = f"{len(data['questions'])} questions about {data['topic']}"
+            line = f"quiz about {data['topic']}"
         case _:
             line = ", ".join(fact["concept"] for fact in data["facts"])
     return line

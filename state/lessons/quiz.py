@@ -20,6 +20,8 @@ GAP: Final = "_____"
 MAX_QUESTIONS: Final = 40
 _MIN_WORDS: Final = 3
 """Words that a sentence keeps beside its gap."""
+_MIN_SIGNS: Final = 6
+"""Characters that it keeps in a script without blanks."""
 _SIGNS: Final = " .,;:!?\"'“”’()"
 _MIN_TERM: Final = 4
 """Letters of a word of the concept that may be left blank."""
@@ -80,14 +82,14 @@ def question_problem(question: QuizQuestion, facts: Mapping[str, Fact], backgrou
     The answer stands in the fact, word for word or as the same number, and not in the question, which claims
     nothing that the fact does not say and says something of it. No other choice stands in the fact.
     """
-    return next(_problems(question, facts, background), "")
-
-
-def _problems(question: QuizQuestion, facts: Mapping[str, Fact], background: ProofContext) -> Iterator[str]:
-    fact, language = facts.get(question.factId), background.language
+    fact = facts.get(question.factId)
     if fact is None:
-        yield f"names {question.factId!r}, which is none of the facts"
-        return
+        return f"names {question.factId!r}, which is none of the facts"
+    return next(_problems(question, fact, background), "")
+
+
+def _problems(question: QuizQuestion, fact: Fact, background: ProofContext) -> Iterator[str]:
+    language = background.language
     if not holds(fact.details, question.answer, language):
         yield f"has the answer {question.answer!r}, which does not stand in its fact"
     if holds(question.prompt, question.answer, language):
@@ -105,11 +107,8 @@ def _problems(question: QuizQuestion, facts: Mapping[str, Fact], background: Pro
 
 def holds(text: str, answer: str, language: str) -> bool:
     """Return whether a text has these words, or the one number that they are."""
-    folded, words = _plain(text), _plain(answer)
-    spec = find(language)
-    if spec and spec.unit == "character":
-        return bool(words) and words in folded
-    if words and re.search(_word_pattern(words), folded):
+    words = _plain(answer)
+    if words and re.search(_word_pattern(words, language), _plain(text)):
         return True
     tokens = [each for each in number_tokens(words) if each != "."]
     return len(tokens) == 1 and not isinstance(tokens[0], str) and bool(tokens[0] & all_numbers(text))
@@ -119,16 +118,25 @@ def _plain(text: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split()).strip(_SIGNS)
 
 
-def _word_pattern(words: str) -> str:
+def _has_blanks(language: str) -> bool:
+    """Return whether words are parted in a language's script."""
+    spec = find(language)
+    return spec is None or spec.unit == "word"
+
+
+def _word_pattern(words: str, language: str) -> str:
     """Return the pattern of these words, not as a part of a longer word or number."""
-    return rf"(?<!\w)(?<!\d[.,]){re.escape(words)}(?!\w|[.,]\d)"
+    sign = r"\w" if _has_blanks(language) else r"[\dA-Za-z]"
+    return rf"(?<!{sign})(?<!\d[.,]){re.escape(words)}(?!{sign}|[.,]\d)"
 
 
 def _fact_question(number: int, fact: Fact, language: str) -> QuizQuestion:
     for answer, sentence in _gaps(fact, language):
-        pattern = re.compile(_word_pattern(answer), re.IGNORECASE)
+        pattern = re.compile(_word_pattern(answer, language), re.IGNORECASE)
         prompt = pattern.sub(GAP, sentence)
-        if len(prompt.replace(GAP, " ").split()) >= _MIN_WORDS and (match := pattern.search(sentence)):
+        rest = prompt.replace(GAP, " ")
+        is_enough = len(rest.split()) >= _MIN_WORDS or (len(rest) >= _MIN_SIGNS and not _has_blanks(language))
+        if is_enough and (match := pattern.search(sentence)):
             return _question(number, fact, "gap", prompt, match[0])
     return _question(number, fact, "card", fact.concept, fact.details)
 
@@ -150,7 +158,13 @@ def _gaps(fact: Fact, language: str) -> Iterator[tuple[str, str]]:
         yield from ((figure, sentence) for figure in sorted(figures(sentence), key=len, reverse=True))
     for sentence in sentences:
         yield from ((name, sentence) for name in names(sentence, language))
-    words = map(without_possessive, WORD.findall(fact.concept))
-    terms = sorted({one for one in words if len(one) >= _MIN_TERM and one.casefold() not in COMMON}, key=len)
-    for term in reversed(terms):
-        yield from ((term, sentence) for sentence in sentences)
+    yield from ((term, sentence) for term in _terms(fact.concept, language) for sentence in sentences)
+
+
+def _terms(concept: str, language: str) -> list[str]:
+    """Return the words of a concept that may be blank, the longest first; all of it without blanks."""
+    if not _has_blanks(language):
+        return [concept.strip()]
+    words = {without_possessive(word) for word in WORD.findall(concept)}
+    terms = [one for one in words if len(one) >= _MIN_TERM and one.casefold() not in COMMON]
+    return sorted(terms, key=lambda one: (-len(one), one))

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from callsheet.state.ads.preflight import Measured, preflight
+from callsheet.state.ads.preflight import Measured, preflight, preflight_line
 from callsheet.state.ads.profiles import PROFILES
 
 GOOD = Measured(
@@ -39,6 +39,25 @@ def test_a_rule_of_spotify_is_met_by_one_file_and_not_by_another(rule: str) -> N
     checks = {check["rule"]: check for check in preflight(profile, BAD[rule])}
     assert {name for name, check in checks.items() if check["verdict"] == "fail"} == {rule}
     assert checks[rule]["remedy"]
+
+
+def test_a_line_names_the_rules_that_a_rendering_breaks() -> None:
+    details = {
+        "profile": "spotify",
+        "seconds": 31.0,
+        "format": "mp3",
+        "sampleRate": 44_100,
+        "loudnessLufs": -16.2,
+        "truePeakDbtp": -2.4,
+        "silenceSeconds": [0.5, 0.5],
+        "words": 60,
+        "timeline": {"durationSeconds": 28.0},
+        "notices": [],
+    }
+    rule = "length 31.0 s, at most 30 s, silence included"
+    broken = f"Rendered for spotify, breaks its rules: {rule}."
+    assert preflight_line(details, 700_000) == broken
+    assert preflight_line({**details, "seconds": 29.0}, 700_000) == "Rendered for spotify, meets its rules."
 
 
 @pytest.mark.parametrize("profile", PROFILES.values(), ids=PROFILES)

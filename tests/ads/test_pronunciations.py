@@ -4,8 +4,9 @@ from collections.abc import AsyncIterator, Iterator
 
 import httpx
 import pytest
+from pydantic import TypeAdapter, ValidationError
 
-from callsheet.state.pronunciations import respell
+from callsheet.state.pronunciations import Pronunciations, respell
 from tests.doubles.chat_double import ChatDouble, Say
 from tests.doubles.documented import assert_documented
 from tests.doubles.served import app_client, generate_ad, started_app
@@ -31,6 +32,13 @@ def test_names_are_respelled_and_parts_of_words_are_not(text: str, words: str) -
     }
     assert respell(text, names) == words
     assert respell(text, {}) == text
+
+
+def test_a_name_has_a_letter_or_a_digit_and_no_outer_blanks() -> None:
+    names = TypeAdapter(Pronunciations)
+    assert names.validate_python({" Miel  et Fils ": "the  sons"}) == {"Miel et Fils": "the sons"}
+    with pytest.raises(ValidationError, match="a letter or a digit"):
+        names.validate_python({"!": "bang"})
 
 
 @pytest.fixture
@@ -120,4 +128,7 @@ async def test_the_model_is_shown_the_measured_length_and_the_rules_that_a_rende
     length = f"Length: {rendering['timeline']['durationSeconds']:g} s of"
     assert length in measured
     assert "Measured on the rendered speech." in measured
-    assert f"Rendered for spotify: length {rendering['seconds']:.1f} s, at most 30 s" in measured
+    assert (
+        f"Rendered for spotify, breaks its rules: length {rendering['seconds']:.1f} s, at most 30 s"
+        in measured
+    )

@@ -1,11 +1,15 @@
 """The chain: campaigns become an ad, an ad a page, a lesson a video; both sides record it, once."""
 
 from collections.abc import AsyncIterator
+from datetime import date
 from typing import Any
 
 import httpx
 import pytest
 
+from callsheet.state.campaigns.campaign import Campaign
+from callsheet.state.campaigns.offers import campaign_brief
+from callsheet.state.errors import Invalid
 from callsheet.storage import Storage
 from tests.doubles.auth_cases import bearer, create_key
 from tests.doubles.documented import assert_documented
@@ -58,6 +62,17 @@ async def test_campaigns_become_an_ad_whose_record_names_them(client: httpx.Asyn
     assert (refusal.status_code, "send `client`" in refusal.json()["remedy"]) == (422, True)
     unknown = await post(client, "/api/ads", {"campaignIds": ["c-none"], **OFFLINE})
     assert unknown.status_code == 404
+
+
+def test_a_brief_needs_an_offer_and_says_no_more_than_the_campaigns() -> None:
+    day = date(2026, 3, 1)
+    bare = Campaign(id="c1", company="Miel", channel="email", capture_date=day)
+    with pytest.raises(Invalid, match="none of the campaigns offers anything"):
+        campaign_brief([bare], "", "")
+    full = bare.model_copy(update={"id": "c2", "offer": "Bread at four", "incentives": ["a free loaf"]})
+    brief = campaign_brief([bare, full], "Miel in Lyon", "Make it calm.")
+    assert brief["clientDescription"] == "Miel in Lyon\nBread at four\nIncentive: a free loaf"
+    assert brief["additionalContext"] == "Make it calm."
 
 
 async def test_an_ad_becomes_a_page_once_and_both_records_say_so(client: httpx.AsyncClient) -> None:

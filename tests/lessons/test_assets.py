@@ -37,6 +37,11 @@ def test_a_removed_asset_is_not_live() -> None:
         ),
         ("assets", {"id": "c", "assetType": "video", "url": None, "metadata": None}, "video c"),
         ("assets", asset_removal("a"), "without a"),
+        (
+            "quiz",
+            {"topic": "Leaves", "language": "english", "madeBy": "code", "questions": []},
+            "quiz about Leaves",
+        ),
         ("images", {"words": "leaves", "images": [LEAF.model_dump()]}, "A leaf"),
         ("images", {"words": "leaves", "images": []}, "none"),
     ],

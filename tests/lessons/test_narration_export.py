@@ -162,3 +162,12 @@ def test_slides_are_valid_html_with_a_slide_for_each_segment_and_no_scripts():
     assert targets == {f"#{one.get('id')}" for one in sections}
     arabic = export(narration.model_copy(update={"language": "arabic"}), "slides")
     assert '<html lang="ar" dir="rtl">' in arabic
+
+
+def test_a_slide_without_concepts_and_guidance_has_its_title_alone():
+    narration = two_minute_narration(Sentence(text="So be it."))
+    empty = narration.segments[0].model_copy(update={"narration": ""})
+    page = export(narration.model_copy(update={"segments": (empty,)}), "slides")
+    assert "<h2>Hook</h2>" in page
+    assert "<figure>" not in page
+    assert "<details" not in page

@@ -7,7 +7,10 @@ import zipfile
 from typing import Any
 from xml.etree import ElementTree as ET
 
+import pytest
+
 from callsheet.graphs import fact_narration
+from callsheet.state.lessons import quiz_export
 from callsheet.state.lessons.facts import Fact, new_fact
 from callsheet.state.lessons.proof import ProofContext
 from callsheet.state.lessons.quiz import GAP, Quiz, QuizQuestion, gap_quiz, holds, question_problem
@@ -56,6 +59,29 @@ def test_an_answer_in_a_script_without_blanks_stands_in_its_fact() -> None:
     assert holds("植物通过光合作用制造食物。", "光合作用", "chinese")
     assert not holds("植物通过光合作用制造食物。", "呼吸作用", "chinese")
     assert not holds("Es sind 1969 Menschen.", "969", "german")
+
+
+@pytest.mark.parametrize(
+    ("language", "concept", "details", "prompt", "answer"),
+    [
+        ("chinese", "光合作用", "植物通过光合作用制造食物。", f"植物通过{GAP}制造食物。", "光合作用"),
+        ("chinese", "水", "水在100度的时候沸腾。", f"水在{GAP}度的时候沸腾。", "100"),
+        ("thai", "ดวงจันทร์", "ดวงจันทร์อยู่ห่างจากโลกมาก", f"{GAP}อยู่ห่างจากโลกมาก", "ดวงจันทร์"),
+        (
+            "german",
+            "Mond",
+            "Der Mond ist 384.400 km entfernt.",
+            f"Der Mond ist {GAP} km entfernt.",
+            "384.400",
+        ),
+    ],
+)
+def test_gaps_are_made_in_scripts_without_blanks_and_in_other_languages(
+    language: str, concept: str, details: str, prompt: str, answer: str
+) -> None:
+    [question] = gap_quiz([new_fact(concept, details)], "t", language).questions
+    assert (question.prompt, question.answer) == (prompt, answer)
+    assert not holds("水在1000度沸腾。", "100", "chinese")
 
 
 def test_a_gap_is_a_number_else_a_name_else_the_term_of_the_fact() -> None:
@@ -179,3 +205,19 @@ async def test_a_model_whose_questions_are_all_false_writes_no_quiz(
     turn = ok(await lesson_client.post(QUIZ, **OPENAI))
     assert (turn["success"], "4711" in turn["message"]) == (False, True)
     assert ok(await lesson_client.request("GET", QUIZ))["madeBy"] == "code"
+
+
+def test_a_card_is_exported_as_a_free_text_whose_answer_nobody_scores() -> None:
+    quiz = gap_quiz([new_fact("Light", "It is bright."), MOON], "Light", "klingon")
+    files = {name: ET.fromstring(content) for name, content in quiz_export.qti(quiz).items()}
+    card = files["items/q1.xml"]
+    assert card.findtext(f".//{QTI}extendedTextInteraction/{QTI}prompt") == "Light"
+    assert card.find(f"{QTI}responseProcessing") is None
+    assert "1. **It is bright.**\n" in quiz_export.markdown(quiz)
+
+
+def test_a_question_with_a_free_answer_has_its_field_behind_it() -> None:
+    question = QuizQuestion(id="q1", factId="f", kind="open", prompt="When?", answer="1969", source="1969")
+    quiz = Quiz(topic="Moon", language="english", madeBy="model", questions=(question,))
+    item = ET.fromstring(quiz_export.qti(quiz)["items/q1.xml"])
+    assert item.findtext(f".//{QTI}p") == "When? "

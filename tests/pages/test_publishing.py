@@ -14,6 +14,7 @@ from pydantic import TypeAdapter
 
 from callsheet.server.pages.publishing import PageChecks
 from callsheet.state.pages.check import check_page
+from callsheet.state.pages.hero import hero_page
 from callsheet.state.pages.page import Page
 from callsheet.storage import Storage
 from tests.doubles.documented import assert_documented
@@ -107,6 +108,29 @@ def test_a_page_without_title_and_description_and_a_link_to_a_missing_file_are_n
     assert broken["links inside the page"] == ["link-1"]
     assert "title" in broken_rules(page_of(*GOOD["children"], title="x" * 61))
     assert "description" in broken_rules(page_of(*GOOD["children"], description="Bread."))
+
+
+def test_a_button_of_a_form_is_an_action_and_one_that_leads_nowhere_is_none() -> None:
+    form = {
+        "id": "form-1",
+        "type": "form",
+        "children": [{"id": "button-1", "type": "button", "content": "Go"}],
+    }
+    assert "one primary action" not in broken_rules(page_of(form))
+    lost = {"id": "button-2", "type": "button", "content": "Go"}
+    assert "one primary action" in broken_rules(page_of(lost))
+    bare = {"id": "link-1", "type": "link", "content": "Go"}
+    assert broken_rules(page_of(bare))["links inside the page"] == ["link-1"]
+
+
+def test_a_hero_has_the_words_of_a_script_and_only_those_that_fit() -> None:
+    long = "A sentence that goes on and on and on, " * 9 + "and ends."
+    page = hero_page([f"{long} Miel.", "https://miel.example/bread", "Fresh bread."], "klingon")
+    assert page.root.attributes == {"lang": "en", "title": "Fresh bread"}
+    assert '"href":"https://miel.example/bread"' in page.model_dump_json()
+    plain = hero_page([long], "french")
+    assert plain.root.attributes == {"lang": "fr"}
+    assert "Say what you offer in one line" in str(plain.data())
 
 
 @pytest.fixture

@@ -203,6 +203,18 @@ INCONSISTENT_FILES: dict[str, tuple[Change, str]] = {
         lambda lines: _data_of("artefact")(lines)["facts"].update(spotSeconds="long"),
         "spotSeconds",
     ),
+    "sources of another shape": (
+        lambda lines: _data_of("artefact")(lines)["facts"].update(sources='{"items": 1}'),
+        "sources",
+    ),
+    "pronunciations of another shape": (
+        lambda lines: _data_of("artefact")(lines)["facts"].update(pronunciations="[1]"),
+        "pronunciations",
+    ),
+    "pronunciations that are no JSON": (
+        lambda lines: _data_of("artefact")(lines)["facts"].update(pronunciations="{"),
+        "pronunciations",
+    ),
     "an encoding of other kinds": (
         lambda lines: _data_of("checkpoint")(lines).update(metadata={"as": "pickle", "base64": ""}),
         "pickle",

@@ -20,8 +20,15 @@ from callsheet.nodes.workflow import WorkflowSpec
 from callsheet.state.approvals import PLAN_SCHEMA, approval_sentence, plan_decisions
 from callsheet.state.context import Context
 from callsheet.state.errors import Invalid, Refused
-from callsheet.state.live_plan import without_left_out
-from callsheet.state.plan import Plan, Step, StepResult, call_digest, fingerprint, with_params
+from callsheet.state.plan import (
+    Plan,
+    Step,
+    StepResult,
+    call_digest,
+    fingerprint,
+    with_params,
+    without_left_out,
+)
 from callsheet.state.workflow import Workflow
 from callsheet.storage import consents
 from callsheet.storage.artefacts.artefacts import Artefact
@@ -91,7 +98,7 @@ async def _approved_plan(
     approved = [call_digest(plan["id"], step) for step in wanted]
     await consents.grant(await storage.current(), scope.thread, approved)
     edited = [edits.get(step["id"], step) for step in plan["steps"]]
-    return {**plan, "steps": without_left_out(edited, left_out, workflow.turn.plan_rules)}
+    return {**plan, "steps": without_left_out(edited, left_out, workflow.turn.plan_rules.creators)}
 
 
 def needs_approval(workflow: WorkflowSpec[Any], state: Workflow, context: Context) -> bool:

@@ -24,7 +24,7 @@ from callsheet.nodes.plan_execution import (
 )
 from callsheet.nodes.repeats import REPEATED, Repeats
 from callsheet.nodes.workflow import WorkflowSpec
-from callsheet.state import conversation, live_plan, plan_recovery
+from callsheet.state import conversation, live_plan, plan_progress, plan_recovery
 from callsheet.state.context import Context
 from callsheet.state.live_plan import Execution, LiveStep, plan_digest
 from callsheet.state.plan import Plan, Step, StepResult, call_digest, fingerprint
@@ -66,7 +66,7 @@ class PlanClosing:
         """Return the messages that answer the model's calls, and further keys of the state."""
         del scope
         since_ms = _since_ms(state, record)
-        results = live_plan.results(record, since_ms)
+        results = plan_progress.results(record, since_ms)
         drafts = created_drafts(workflow.allowed_tools(state), record, since_ms)
         update = dict(workflow.turn.after_plan(state, drafts, results))
         if is_repetition(state):
@@ -118,7 +118,7 @@ async def _merge(
 ) -> dict[str, Any]:
     """Return the state after an execution; the plan stays where steps are still pending."""
     others = [result for result in state.get("results", []) if result["plan"] != record["id"]]
-    merged: dict[str, Any] = {"results": others + live_plan.results(record)}
+    merged: dict[str, Any] = {"results": others + plan_progress.results(record)}
     if state.get("again"):
         merged["again"] = None
     if record["status"] == "paused":
@@ -167,7 +167,7 @@ async def _open_record(
     receipts: Mapping[str, Mapping[str, Any]] = {}
     if held.record["task"] != scope.task:
         receipts = await executions.receipts(held.record)
-        seen = {result["id"] for result in live_plan.results(held.record)}
+        seen = {result["id"] for result in plan_progress.results(held.record)}
     return SharedRecord(executions, await executions.change(held, take_over), seen)
 
 
@@ -216,7 +216,7 @@ def _answers(plan: Plan, record: Execution) -> list[StepResult]:
     """Return the results of the model's calls, with what a person changed."""
     called = {step["id"] for step in plan["steps"]}
     edited = {one["step"]: one["after"] for one in record["changes"] if one["kind"] == "edited"}
-    results = live_plan.results(record)
+    results = plan_progress.results(record)
     answers = [
         cast("StepResult", {**one, "output": _with_person(one, edited.get(one["id"]))})
         for one in results

@@ -12,16 +12,7 @@ from typing import Any, Final, Literal, NotRequired, cast
 from typing_extensions import TypedDict
 
 from callsheet.state.errors import Conflict, Fenced, Invalid, Missing
-from callsheet.state.plan import (
-    Plan,
-    Step,
-    StepResult,
-    StepStatus,
-    canonical_json,
-    covers,
-    is_unchanged,
-    with_params,
-)
+from callsheet.state.plan import Plan, Step, StepStatus, canonical_json, covers, waits_for, with_params
 
 ChangeKind = Literal[
     "edited", "skipped", "inserted", "moved", "retried", "repeated", "paused", "resumed", "cancelled"
@@ -180,18 +171,6 @@ def left_out_changes(steps: Sequence[Step], now_ms: int) -> list[PlanChange]:
         for step in steps
         if step.get("left_out")
     ]
-
-
-def without_left_out(steps: Sequence[Step], names: Collection[str], rules: PlanRules) -> list[Step]:
-    """Return the steps, those with these ids marked as left out, and those that lack what one would make."""
-    left = {*names}
-    creators = {step["id"] for step in steps if step["tool"] in rules.creators}
-    size = -1
-    while size != len(left):
-        size = len(left)
-        lacking = left & creators
-        left |= {step["id"] for step in steps if lacking & {*step["dependencies"]}}
-    return [{**step, "left_out": True} if step["id"] in left else step for step in steps]
 
 
 def plan_digest(plan: Plan) -> str:
@@ -366,7 +345,7 @@ def move_step(record: Execution, step_id: str, before: str, now_ms: int) -> Exec
     was = record["steps"].index(one)
     for other in steps[min(was, place) : max(was, place)]:
         first, second = (other, one) if place > was else (one, other)
-        if second["step"]["id"] in _waits_for(first["step"]):
+        if second["step"]["id"] in waits_for(first["step"]):
             raise Conflict(
                 f"step {first['step']['id']!r} waits for {second['step']['id']!r}, and cannot come before it",
                 remedy="move it less far, or skip it and insert another step",
@@ -376,10 +355,6 @@ def move_step(record: Execution, step_id: str, before: str, now_ms: int) -> Exec
         return record
     _require_room(record)
     return _with_change(_with(record, steps=moved), "moved", step_id, now_ms, after={"before": before})
-
-
-def _waits_for(step: Step) -> list[str]:
-    return [*step["dependencies"], *step.get("after", ())]
 
 
 def retry_step(record: Execution, step_id: str, now_ms: int) -> Execution:
@@ -467,22 +442,6 @@ def cancel(record: Execution, now_ms: int) -> Execution:
 # What others read.
 
 
-def results(record: Execution, since_ms: int = 0) -> list[StepResult]:
-    """Return the results of the steps that have ended, since a time."""
-    return [
-        StepResult(
-            id=one["step"]["id"],
-            plan=record["id"],
-            tool=one["step"]["tool"],
-            status=one["status"],
-            output=one["output"],
-            duration_s=max(0, one["ended_ms"] - one["started_ms"]) / 1000 if one["started_ms"] else 0.0,
-        )
-        for one in record["steps"]
-        if one["status"] not in {"pending", "in-progress"} and one["ended_ms"] >= since_ms
-    ]
-
-
 def written(one: LiveStep) -> Mapping[str, str]:
     """Return the versions that a completed step made, by stream."""
     output, streams = one["output"], one["step"]["writes"]
@@ -495,14 +454,6 @@ def written(one: LiveStep) -> Mapping[str, str]:
 def created_versions(one: LiveStep) -> list[Mapping[str, str]]:
     """Return all versions that a step made, oldest first, each by stream."""
     return [*one.get("earlier", ()), *([newest] if (newest := written(one)) else [])]
-
-
-def counts(record: Execution) -> dict[str, int]:
-    """Return how many steps have each status; `unchanged`, if any, are completed ones without an effect."""
-    statuses = [one["status"] for one in record["steps"]]
-    unchanged = sum(is_unchanged(one["status"], one["output"]) for one in record["steps"])
-    counted: dict[str, int] = {name: statuses.count(name) for name in dict.fromkeys(statuses)}
-    return counted | ({"unchanged": unchanged} if unchanged else {})
 
 
 def _is_ready(step: Step, states: Mapping[str, LiveStep]) -> bool:

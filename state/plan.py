@@ -93,6 +93,23 @@ def plan_type(steps: Sequence[Step]) -> Literal["single", "parallel", "sequentia
     return "sequential" if waits else "mixed"
 
 
+def without_left_out(steps: Sequence[Step], names: Collection[str], creators: Collection[str]) -> list[Step]:
+    """Return the steps, those with these ids marked as left out, and those that lack what one would make."""
+    left = {*names}
+    making = {step["id"] for step in steps if step["tool"] in creators}
+    size = -1
+    while size != len(left):
+        size = len(left)
+        lacking = left & making
+        left |= {step["id"] for step in steps if lacking & {*step["dependencies"]}}
+    return [{**step, "left_out": True} if step["id"] in left else step for step in steps]
+
+
+def waits_for(step: Step) -> list[str]:
+    """Return the ids of the steps that must have completed, or ended, before a step starts."""
+    return [*step["dependencies"], *step.get("after", ())]
+
+
 def with_params(step: Step, params: Mapping[str, Any]) -> Step:
     """Return the step with other parameters, without what tells of the old ones: raw arguments and title."""
     own = {"raw", "label"}

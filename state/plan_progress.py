@@ -9,10 +9,9 @@ from callsheet.state.live_plan import (
     Execution,
     LiveStep,
     PlanRules,
-    counts,
     written,
 )
-from callsheet.state.plan import is_unchanged
+from callsheet.state.plan import StepResult, is_unchanged
 
 PLAN: Final = "execution-plan"
 STEP: Final = "step-update"
@@ -106,3 +105,27 @@ def total_seconds(record: Execution) -> float:
     if not (record["started_ms"] and record["ended_ms"]):
         return 0.0
     return max(0, record["ended_ms"] - record["started_ms"]) / 1000
+
+
+def counts(record: Execution) -> dict[str, int]:
+    """Return how many steps have each status; `unchanged`, if any, are completed ones without an effect."""
+    statuses = [one["status"] for one in record["steps"]]
+    unchanged = sum(is_unchanged(one["status"], one["output"]) for one in record["steps"])
+    counted: dict[str, int] = {name: statuses.count(name) for name in dict.fromkeys(statuses)}
+    return counted | ({"unchanged": unchanged} if unchanged else {})
+
+
+def results(record: Execution, since_ms: int = 0) -> list[StepResult]:
+    """Return the results of the steps that have ended, since a time."""
+    return [
+        StepResult(
+            id=one["step"]["id"],
+            plan=record["id"],
+            tool=one["step"]["tool"],
+            status=one["status"],
+            output=one["output"],
+            duration_s=max(0, one["ended_ms"] - one["started_ms"]) / 1000 if one["started_ms"] else 0.0,
+        )
+        for one in record["steps"]
+        if one["status"] not in {"pending", "in-progress"} and one["ended_ms"] >= since_ms
+    ]

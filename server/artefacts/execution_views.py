@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from callsheet.state.approvals import approval_sentence, steps_in_words
-from callsheet.state.live_plan import Execution, LiveStep, counts, is_over
+from callsheet.state.live_plan import Execution, LiveStep, is_over
 from callsheet.state.plan import plan_type
-from callsheet.state.plan_progress import step_view, total_seconds
+from callsheet.state.plan_progress import counts, step_view, total_seconds
 from callsheet.state.times import iso_time_or_none
 
 

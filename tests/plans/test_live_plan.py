@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from callsheet.state import live_plan, plan_recovery
+from callsheet.state import live_plan, plan_progress, plan_recovery
 from callsheet.state.errors import Conflict, Invalid, Missing
 from callsheet.state.live_plan import Execution, PlanRules
 from callsheet.state.plan import Plan, Step, StepResult, with_dependencies
@@ -72,8 +72,8 @@ def test_results_of_an_earlier_task_are_in_the_record(status: Any) -> None:
     known = plan_recovery.with_results(held, done)
     assert statuses(known) == [status, "pending", "pending"]
     assert known["steps"][0]["output"] == {"error": "no"}
-    assert [one["id"] for one in live_plan.results(known)] == ["v"]
-    assert live_plan.results(known, since_ms=1) == []
+    assert [one["id"] for one in plan_progress.results(known)] == ["v"]
+    assert plan_progress.results(known, since_ms=1) == []
 
 
 def test_a_repetition_is_another_call() -> None:

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from callsheet.state import approvals, live_plan, plan_recovery
+from callsheet.state import approvals, live_plan, plan_progress, plan_recovery
 from callsheet.state.errors import Conflict, Fenced, Invalid, Missing
 from callsheet.state.live_plan import Execution
-from callsheet.state.plan import Step, plan_type
+from callsheet.state.plan import Step, plan_type, without_left_out
 from callsheet.state.plan_progress import events_between
 from callsheet.state.video import plan, plan_forms, project, undo
 from callsheet.state.video.plan import RULES, PlannedStep, Project, SubmittedPlan
@@ -331,8 +331,8 @@ def test_an_abandoned_execution_continues_unless_a_person_cancelled_it():
     execution = live_plan.claim_step(record(edit("scene-1"), edit("scene-2"), edit("scene-4")), "s1", 5)
     execution = plan_recovery.begin({**execution, "started_ms": 5}, "task", 4, 6)
     abandoned = plan_recovery.abandon(execution, 7)
-    assert live_plan.counts(abandoned) == {"cancelled": 3}
-    assert live_plan.counts(plan_recovery.begin(abandoned, "task", 5, 9)) == {"pending": 3}
+    assert plan_progress.counts(abandoned) == {"cancelled": 3}
+    assert plan_progress.counts(plan_recovery.begin(abandoned, "task", 5, 9)) == {"pending": 3}
     assert plan_recovery.begin(live_plan.cancel(abandoned, 8), "task", 5, 9)["status"] == "cancelled"
     partly_cancelled = live_plan.retry_step(live_plan.cancel(execution, 7), "s2", 8)
     continued = plan_recovery.begin(plan_recovery.abandon(partly_cancelled, 9), "other", 5, 10)
@@ -590,7 +590,7 @@ def test_steps_that_lack_what_a_left_out_step_would_make_are_left_out():
     steps = plan_steps(
         {"tool": "addScene", "scenes": ["new"], "prompt": "x"}, edit("new"), edit("scene-1"), edit("scene-1")
     )
-    left = live_plan.without_left_out(steps, ["s1", "s3"], RULES)
+    left = without_left_out(steps, ["s1", "s3"], RULES.creators)
     assert [one["status"] for one in live_plan.live_steps(left)] == [
         "skipped",
         "skipped",

@@ -273,7 +273,7 @@ export function branchesOf(begins: ThreadState[]): Map<string, Branch[]> {
   };
   const groups = new Map<string, Branch[]>();
   for (const state of begins.toReversed()) {
-    const sent = (state.tasks[0]?.result?.messages ?? []) as WireMessage[];
+    const sent = (state.tasks?.[0]?.result?.messages ?? []) as WireMessage[];
     const message = Array.isArray(sent) ? sent.at(-1)?.id : undefined;
     if (message) groups.set(point(state), [...(groups.get(point(state)) ?? []), { message, checkpoint: idOf(state) }]);
   }

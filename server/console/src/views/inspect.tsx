@@ -157,7 +157,7 @@ export function Inspect({ thread }: { thread: string }) {
             {tab === "state" && <Value value={state.values as Json} />}
             {tab === "model" && <ModelUse thread={thread} values={state.values} />}
             {tab === "events" && <Events thread={thread} />}
-            <p class="help">Checkpoint <code>{checkpointOf(state)}</code></p>
+            <p class="help">Checkpoint <code>{checkpointOf(state)}</code>{state.metadata?.prompt && <>, prompt <code>{String(state.metadata.prompt)}</code></>}</p>
           </section>
         </div>
       )}

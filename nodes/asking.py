@@ -7,6 +7,7 @@ alone and are not stored.
 
 import logging
 import os
+import uuid
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -37,6 +38,7 @@ from callsheet.tools.call import Scope
 from callsheet.tools.models.calls import call_model
 
 _log = logging.getLogger(__name__)
+_RUN_PREFIX: Final = "lc_run--"
 Ask = Callable[[Route, BaseChatModel], Awaitable[tuple[Route, AIMessage]]]
 
 
@@ -134,6 +136,7 @@ async def _answer(
     bound = model.bind_tools(tools, tool_choice=choice, **stream)
     tool_tokens = estimate_tools(tools)
     limit = chosen.input_budget - tool_tokens
+    config = {**config, **_same_run(sent)}
     shown = fit_conversation(sent, limit)
     try:
         return chosen, await call_model(model, shown, partial(bound.ainvoke, shown, config), tools)
@@ -144,6 +147,20 @@ async def _answer(
             raise
         answer = await call_model(model, shorter, partial(bound.ainvoke, shorter, config), tools)
         return replace(chosen, input_budget=estimate_messages(shorter) + tool_tokens), answer
+
+
+def _same_run(sent: Sequence[AnyMessage]) -> RunnableConfig:
+    """Return the run of the answer that `sent` asks to continue: its words are streamed as one message.
+
+    LangChain makes the ids of streamed messages from those of their runs.
+    """
+    partial_answer = sent[-2] if len(sent) > 1 and sent[-1].text == _CONTINUE else None
+    run = (
+        str(partial_answer.id).removeprefix(_RUN_PREFIX)
+        if partial_answer and str(partial_answer.id).startswith(_RUN_PREFIX)
+        else ""
+    )
+    return {"run_id": uuid.UUID(run)} if run else {}
 
 
 MAX_ANSWERS: Final = 3
@@ -183,6 +200,8 @@ class GatedAnswer:
     """Tokens of all answers of the round."""
     nudged: bool = False
     """True if the model was asked for what its first answer lacked."""
+    withdrawn: Sequence[str] = ()
+    """Ids of the round's other answers, whose words may have been streamed, too."""
 
 
 class Lack(NamedTuple):
@@ -220,21 +239,29 @@ async def ask_through_gate(
             written = has_written_call(answer, tools)
             lack = Lack(_WRITTEN, answer.text) if written else missing(route, answer)
             wish = "" if written else lack.request
-        more = [] if last else _next_request(answer, text, lack, is_first=len(answers) == 1)
+        partial_answer = AIMessage(text, id=answers[0].id)
+        more = [] if last else _next_request(answer, partial_answer, lack, is_first=len(answers) == 1)
         if not more:
             break
         request = [*sent, *more]
     usage = Usage(**sum_of_usage(answers))  # type: ignore[typeddict-item]
     keeps_first = wish and (reply is None or verdict(answers[-1]) == "empty")
     message = answers[0] if keeps_first else _final(answers, text)
-    return GatedAnswer(route, message, usage, nudged=bool(wish))
+    # The parts of a continued text are in the message.
+    withdrawn = [str(one.id) for one in answers if one.id and one.id != message.id and not text]
+    return GatedAnswer(route, message, usage, nudged=bool(wish), withdrawn=withdrawn)
 
 
-def _next_request(answer: AIMessage, text: str, lack: Lack, *, is_first: bool) -> list[AnyMessage]:
-    """Return the messages that ask for the rest of an answer; none for one that is whole or hopeless."""
+def _next_request(
+    answer: AIMessage, partial_answer: AIMessage, lack: Lack, *, is_first: bool
+) -> list[AnyMessage]:
+    """Return the messages that ask for the rest of an answer; none for one that is whole or hopeless.
+
+    `partial_answer` has the words so far.
+    """
     match verdict(answer):
         case "cut text":
-            return [AIMessage(text), HumanMessage(_CONTINUE)]
+            return [partial_answer, HumanMessage(_CONTINUE)]
         case "cut calls":
             return [HumanMessage(_SHORTER)]
         case "empty" if is_first:

@@ -148,9 +148,8 @@ def planner_node(workflow: WorkflowSpec[Any], planning: Planning | None = None) 
         shown, prepared = await own.prepare(state, scope, history)
         account = Account(scope.owner, scope.thread, conversation.turn_id(history))
         choice = _tool_choice(workflow, run_context(runtime), rounds)
-        end = None
-        if choice != "none" and not rejected and not turn.get("nudged"):
-            end = partial(TurnEnd, workflow, state, history, turn.get("created", []))
+        nudges = choice != "none" and not rejected and not turn.get("nudged")
+        end = partial(TurnEnd, workflow, state, history, turn.get("created", [])) if nudges else None
         request = _ModelRequest(workflow, own, state, scope, history, shown, choice, end)
         ask = partial(request.answer, routing_request(run_context(runtime), scope))
         try:
@@ -162,9 +161,10 @@ def planner_node(workflow: WorkflowSpec[Any], planning: Planning | None = None) 
             answer = _last_answer(answer, own.text_of_results(workflow, state), scope, turn)
         planned = await own.plan(workflow, state, scope, answer)
         answer, planned = _without_hopeless(answer, planned, rejected, history)
+        messages = [*_withdrawals(own, answered), *repaired, *_answer_messages(answer, planned)]
         return {
             **(_turn_start(state) if fresh else {}),
-            **_round_update(planned, [*repaired, *_answer_messages(answer, planned)], rounds + 1, rejected),
+            **_round_update(planned, messages, rounds + 1, rejected),
             **(_model_update(answered) if answered else {}),
             **({"truncated": True} if choice == "none" else {}),
             **prepared,
@@ -203,6 +203,15 @@ def _answer_messages(answer: AIMessage, planned: Planned) -> list[AnyMessage]:
     """
     is_replaced = any(one.id == answer.id for one in planned.messages)
     return [*planned.messages] if is_replaced else [answer, *planned.messages]
+
+
+def _withdrawals(planning: Planning, answered: _Answered | None) -> list[BaseMessage]:
+    """Return what tells readers that the words of other answers of the round were taken back.
+
+    LangGraph removes a message only where there is one. Hidden words were not streamed.
+    """
+    names = answered.gated.withdrawn if answered and not planning.is_checked else ()
+    return [each for name in names for each in (AIMessage("", id=name), RemoveMessage(id=name))]
 
 
 def _round_update(
@@ -270,7 +279,11 @@ class _ModelRequest:
         if message is not None:
             return _Answered(replace(gated, message=message), estimate)
         again, estimate = await self._ask(full_offer(self.workflow), routing)
-        return _Answered(replace(again, usage=add_usage(gated.usage, again.usage)), estimate)
+        withdrawn = [*gated.withdrawn, *again.withdrawn]
+        if gated.message.id and gated.message.id != again.message.id:
+            withdrawn.append(gated.message.id)
+        usage = add_usage(gated.usage, again.usage)
+        return _Answered(replace(again, usage=usage, withdrawn=withdrawn), estimate)
 
     async def _ask(self, offer: Offer, routing: RoutingRequest) -> _Answered:
         sent = await self._sent(offer)

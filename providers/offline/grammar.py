@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain, count
+from itertools import chain, count, islice
 from typing import Final
 
 from callsheet.state.figures import ORDINALS
@@ -56,7 +56,7 @@ _DECISIVE: Final = re.compile(
 _WIDENED: Final = re.compile(r"(?:delete|remove|clear|empty|undo|drop|erase)\b", re.IGNORECASE)
 """Verbs of requests that do more harm with a word less."""
 _FUNCTION_WORDS: Final = re.compile(
-    r"(?:(?:an?|and|as|at|by|for|from|in|into|is|it|of|on|so|that|the|then|to|with)(?: |\Z))+\Z",
+    r"\A(?:(?:an?|and|as|at|by|for|from|in|into|is|it|of|on|so|that|the|then|to|with)(?: |\Z))++\Z",
     re.IGNORECASE,
 )
 """Words that mean nothing alone, so that a part has others, too."""
@@ -107,17 +107,17 @@ class Form:
 
     def nearest(self, request: str) -> tuple[str, str] | None:
         """Return the words of a request that fit a slot least, and the request with the example's there."""
-        found: list[tuple[str, str]] = []
+        candidates: list[tuple[str, str]] = []
         for name, pattern in self.loose:
             matched = pattern.fullmatch(request)
             if matched and matched[_UNKNOWN] and matched.start(_UNKNOWN):
                 start, end = matched.span(_UNKNOWN)
                 example = self.regex.fullmatch(self.example.rstrip("?"))
                 words = example and example[name]
-                found.append(
+                candidates.append(
                     (matched[_UNKNOWN], f"{request[:start]}{words}{request[end:]}" if words else self.example)
                 )
-        return min(found, key=lambda pair: len(pair[0]), default=None)
+        return min(candidates, key=lambda pair: len(pair[0]), default=None)
 
     def _compile(self, expression: Callable[[str, str, int], str]) -> re.Pattern[str]:
         """Compile the pattern with an expression for the name, class and number of each slot."""
@@ -217,21 +217,24 @@ def _spans(words: int) -> Iterator[tuple[int, int]]:
 def _unknown_slot(request: str, forms: Sequence[Form]) -> tuple[str, str] | None:
     """Return the words that do not fit the one slot of a form, the fewest, and a request that fits, or ""."""
     request = _POLITE.sub("", request)
-    found = [pair for form in forms if (pair := form.nearest(request))]
-    if not found:
+    candidates = (
+        [pair for form in forms if (pair := form.nearest(request))] if len(request) <= MAX_CHARS else []
+    )
+    if not candidates:
         return None
-    part = min((part for part, _ in found), key=len)
-    fitting = {nearest for each, nearest in found if each == part}
+    part = min((part for part, _ in candidates), key=len)
+    fitting = {nearest for each, nearest in candidates if each == part}
     is_same = len(fitting) == 1 and not _DECISIVE.search(part) and not _WIDENED.match(request)
     return part, fitting.pop() if is_same else ""
 
 
 def _split_unknown(text: str, forms: Sequence[Form]) -> tuple[str, str]:
     """Return the requests at the beginning of a text, or else at its end, that match forms, and the rest."""
-    for separator in reversed([*_separators(text)]):
+    separators = [*islice(_separators(text), 2 * _MAX_REQUESTS)]
+    for separator in reversed(separators):
         if match(text[: separator.start()], forms):
             return text[: separator.start()], text[separator.end() :]
-    for separator in _separators(text):
+    for separator in separators:
         if match(text[separator.end() :], forms):
             return text[separator.end() :], text[: separator.start()]
     return "", text

@@ -58,7 +58,7 @@ _FAILED: Final = frozenset({"error", "timeout"})
 
 
 class TurnTranslator:
-    """Translates stored events to `step`, `drafts`, `text` and `receipt`; the last is `result` or `error`."""
+    """Translates stored events to those of `turn_events`; the last is `result` or `error`."""
 
     def __init__(self, ctx: AppContext, thread: Thread) -> None:
         self._runs = ctx.worker.runs
@@ -82,7 +82,7 @@ class TurnTranslator:
         progress = progress_of(event)
         if progress is None:
             return []
-        if (kind := progress.get("type")) in {"text", RECEIPT}:
+        if (kind := progress.get("type")) in {"text", "withdrawn", RECEIPT}:
             return [(str(kind), progress)]
         step = {name: value for name, value in progress.items() if name not in _LARGE_FIELDS}
         drafts = self._drafts(progress)

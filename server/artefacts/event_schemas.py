@@ -20,6 +20,13 @@ class TextChunk(TypedDict):
     content: str
 
 
+class TextWithdrawn(TypedDict):
+    """A message whose words another answer replaces."""
+
+    type: Literal["withdrawn"]
+    messageId: str
+
+
 class StepProgress(TypedDict):
     """A step that begins, runs or has ended."""
 
@@ -92,6 +99,7 @@ def turn_events(result: object) -> dict[str, Any]:
             "step": StepProgress | WorkProgress | PlanProgress,
             "drafts": dict[str, str],
             "text": TextChunk,
+            "withdrawn": TextWithdrawn,
             "receipt": Receipt,
             "result": result,
             "error": StreamError,

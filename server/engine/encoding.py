@@ -1,10 +1,16 @@
 """Events of LangGraph's REST API made from the chunks that graphs stream."""
 
 import hashlib
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol, Self
 
-from langchain_core.messages import AIMessageChunk, BaseMessage, BaseMessageChunk, message_chunk_to_message
+from langchain_core.messages import (
+    AIMessageChunk,
+    BaseMessage,
+    BaseMessageChunk,
+    RemoveMessage,
+    message_chunk_to_message,
+)
 from langchain_core.runnables import RunnableConfig
 from langgraph.constants import START, TAG_HIDDEN, TAG_NOSTREAM
 from langgraph.pregel import Pregel
@@ -93,6 +99,8 @@ class EventTranslator:
         self._requested = tuple(dict.fromkeys(modes))
         self._subgraphs = subgraphs
         self._messages: dict[str, BaseMessage] = {}
+        self._metadata: dict[str, Mapping[str, Any]] = {}
+        """Metadata of the streamed messages by id."""
         self._tools: dict[str, str] = {}
         """Names of tools by call id."""
         self._last_values: Mapping[str, Any] = {}
@@ -119,6 +127,8 @@ class EventTranslator:
             named = [(mode, _public_checkpoint(data) if mode in {"debug", "checkpoints"} else data)]
         else:
             named = []
+        if mode == _UPDATES:
+            named = [*self._removals(data), *named]
         place = "|".join(("", *namespace))
         # As LangGraph's server: accumulated messages are named without their namespace.
         return [
@@ -169,9 +179,10 @@ class EventTranslator:
 
     def _message(self, data: tuple[BaseMessage, dict[str, Any]]) -> list[tuple[str, Any]]:
         message, metadata = data
+        identity = message.id or ""
+        self._metadata[identity] = metadata
         if "messages-tuple" in self._requested:
             return [("messages", [message, metadata])]
-        identity = message.id or ""
         before = self._messages.get(identity)
         named: list[tuple[str, Any]] = []
         if before is None:
@@ -182,6 +193,19 @@ class EventTranslator:
         merged = _merge(before, message)
         self._messages[identity] = merged
         return [*named, ("messages/partial", [message_chunk_to_message(merged)])]
+
+    def _removals(self, update: Any) -> Iterator[tuple[str, Any]]:
+        """Yield the messages that a node removes of those streamed: LangGraph streams each id once."""
+        of_nodes = update.values() if isinstance(update, Mapping) else ()
+        messages = [
+            each for one in of_nodes if isinstance(one, Mapping) for each in one.get("messages") or ()
+        ]
+        for one in messages:
+            if isinstance(one, RemoveMessage) and (metadata := self._metadata.pop(str(one.id), None)):
+                if "messages-tuple" in self._requested:
+                    yield "messages", [one, metadata]
+                else:
+                    yield "messages/complete", [one]
 
 
 def _merge(before: BaseMessage | None, piece: BaseMessageChunk) -> BaseMessage:

@@ -575,13 +575,15 @@ async def running_worker(
 
 
 def progress_of(event: Event) -> dict[str, Any] | None:
-    """Return what an event reports to the caller: a step, or words of the model as they come."""
+    """Return what an event reports to the caller: a step, or words of the model, new or withdrawn."""
     if event.name not in {"custom", "messages"}:
         return None
     data = json.loads(event.data)
     if event.name == "custom":
         return data if isinstance(data, dict) else None
     chunk = data[0]
+    if chunk.get("type") == "remove":
+        return {"type": "withdrawn", "messageId": chunk["id"]}
     words = chunk["content"] if str(chunk.get("type")).startswith("AIMessage") else ""
     if not words or not isinstance(words, str):
         return None

@@ -135,6 +135,10 @@ class ConversationView:
 
     def _chunk_frames(self, turn: _Turn, data: Any) -> list[Frame]:
         chunk = data[0] if isinstance(data, list) and data else {}
+        if chunk.get("type") == "remove":
+            if chunk["id"] == turn.message_id:
+                turn.message_id, turn.sent = "", ""
+            return [{"type": "aiResponseWithdrawn", "messageId": chunk["id"]}]
         content = chunk.get("content")
         if (
             not str(chunk.get("type", "")).startswith("AIMessage")

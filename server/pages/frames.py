@@ -43,6 +43,13 @@ class ResponseChunkFrame(_Frame):
     isLastChunk: bool
 
 
+class ResponseWithdrawnFrame(_Frame):
+    """A message whose words another answer replaces."""
+
+    type: Literal["aiResponseWithdrawn"]
+    messageId: str
+
+
 class ToolStartFrame(_Frame):
     """A tool call that begins."""
 
@@ -111,6 +118,7 @@ FRAMES: Final = event_stream(
         "userMessage": UserMessageFrame,
         "approvalResponse": ApprovalResponseFrame,
         "aiResponseChunk": ResponseChunkFrame,
+        "aiResponseWithdrawn": ResponseWithdrawnFrame,
         "toolExecutionStart": ToolStartFrame,
         "toolExecutionProgress": ToolProgressFrame,
         "toolExecutionComplete": ToolCompleteFrame,

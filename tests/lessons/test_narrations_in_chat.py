@@ -171,3 +171,20 @@ async def test_a_lesson_is_narrated_in_the_language_of_its_material(
     assert lesson_model.fact_requests[0]["language"] in {material, "the material's language"}
     assert lesson_model.narration_requests[-1]["language"] == language
     assert facts
+
+
+async def test_another_level_of_a_part_is_a_wish_about_its_words(
+    opened: Storage, lesson_model: LessonModel
+) -> None:
+    """B44: it had been dropped, since the lesson keeps its level."""
+    chat, ids = await lesson_with_question(opened, lesson_model, "water")
+    lesson_model.script_narration(**sentences(ids))
+    await chat.send("1, 2")
+    args = {"segments": ["hook"], "guidance": "begin with a question", "level_shift": -1}
+    lesson_model.script(
+        Say(calls=[("c1", "generateNarrationTool", json.dumps(args))]), Say("It is easier now.")
+    )
+    lesson_model.script_narration(hook=[("Where is the puddle now?", [])])
+    await chat.send("Make the hook easier, and begin with a question")
+    guidance = lesson_model.narration_requests[-1]["guidance"]
+    assert guidance == "begin with a question; in easier words"

@@ -137,7 +137,7 @@ def test_a_refusal_names_a_request_around_the_material_that_no_form_has(message)
 
 
 @pytest.mark.parametrize("verb", ["loves", "likes", "enjoys"])
-async def test_a_remark_about_the_student_beside_material_is_noted_and_is_no_fact(opened, verb):
+async def test_a_remark_about_the_student_before_material_is_noted_and_is_no_fact(opened, verb):
     """B3: "Student" had become the topic of the lesson."""
     chat = LessonChat(opened)
     remark = f"My student is 9 and {verb} dinosaurs. "
@@ -153,7 +153,7 @@ async def test_a_remark_about_the_student_beside_material_is_noted_and_is_no_fac
     ["My student Ben is 9, he likes boats.", "I teach ten year olds.", "Our class has no time for poems."],
 )
 @pytest.mark.parametrize("place", ["{remark} {text}", "{text} {remark}", "Hello. {remark} {text}"])
-async def test_a_remark_beside_material_that_is_not_understood_is_declined(opened, remark, place):
+async def test_a_remark_around_material_that_is_not_understood_is_declined(opened, remark, place):
     chat = LessonChat(opened)
     state = await chat.send(place.format(remark=remark, text=material("great_fire").text))
     assert "did not understand" in state["messages"][-1].text

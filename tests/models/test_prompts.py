@@ -10,6 +10,7 @@ from langchain_core.messages import HumanMessage
 from callsheet.graphs import ad_creation, campaign_search, fact_narration, page_builder, scene_edit
 from callsheet.nodes.workflow import WorkflowSpec
 from callsheet.state.tokens import estimate_text
+from callsheet.tools.registry import definition
 from tests.doubles.chat_double import ChatDouble, Say
 
 WORKFLOWS = [one.WORKFLOW for one in (ad_creation, campaign_search, fact_narration, page_builder, scene_edit)]
@@ -74,6 +75,14 @@ PAIRS = (
     ("<state>", "or list_elements first"),
     ("<state>", "Call it before an edit"),
     ('like: ["scene-3"]', "first contextGatherer"),
+    # One step for several scenes, and several.
+    ("names every scene", "three edits"),
+    # What is not set stays, and a look before every change.
+    ("Everything else stays as it is", "before you change them"),
+    # A choice leads to the narration by itself, and facts to copy into the call.
+    ("by itself", "The chosen facts;"),
+    # Easier words of a part are guidance, of all the level.
+    ("put what is wanted into guidance. ", "move the level"),
 )
 
 
@@ -81,7 +90,8 @@ PAIRS = (
 def test_prompt_and_tools_do_not_contradict_each_other(workflow: Any) -> None:
     """A75, C26: prompts, descriptions and errors are read together, as a model reads them."""
     tools = {**workflow.tools, **workflow.internal_tools}
-    text = "\n".join([workflow.prompt, *(one.description for one in tools.values())])
+    described = [json.dumps(definition(one), ensure_ascii=False) for one in tools.values()]
+    text = "\n".join([workflow.prompt, *described])
     assert [pair for pair in PAIRS if all(part in text for part in pair)] == []
 
 

@@ -109,17 +109,17 @@ class NarrationRequest(LessonArguments):
 
     facts: list[GivenFact] = Field(
         default=[],
-        description="The chosen facts; facts confirmed in the session take precedence",
+        description="Leave out: the facts that the teacher has chosen are told",
         max_length=40,
     )
-    topic: str | None = Field(None, max_length=300)
+    topic: str | None = Field(None, description="Leave out: it follows from the facts", max_length=300)
     target_duration: float | None = Field(
         None, description="Leave out unless the person names a length; seconds, 15 to 600"
     )
     level_shift: LevelShift = None
     language: LessonLanguage = None
-    child_age: str | None = Field(None, max_length=100)
-    child_interest: str | None = Field(None, max_length=300)
+    child_age: str | None = Field(None, description="Leave out if it is noted", max_length=100)
+    child_interest: str | None = Field(None, description="Leave out if it is noted", max_length=300)
     segments: list[Kind] | None = Field(
         None,
         description="Segments to rewrite; [] if only the facts changed; all when left out",

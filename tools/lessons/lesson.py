@@ -93,7 +93,7 @@ def create_extract_tool(web: WebClient) -> Tool:
     options=_WRITING,
 )
 async def generateNarrationTool(args: NarrationRequest, call: Call) -> dict[str, Any]:  # noqa: N802 -- its name on the wire
-    """Write the narrated script from the facts that the teacher has chosen."""
+    """Write the narration again, or parts of it. After a choice of facts it is written by itself."""
     newest = {name: await _newest(call, name) for name in ("facts", "confirmed", "student", "narration")}
     if call.scope.facts.get("choice") == "person" and newest["facts"] and not newest["confirmed"]:
         raise Invalid("the teacher has not chosen facts yet", remedy="wait for the choice")
@@ -273,7 +273,7 @@ def _narration_brief(
         interests=tuple(student.interests(listener.child_interest)),
         language=language,
         subject=call.scope.facts.get("subject", "general"),
-        guidance=args.guidance or "",
+        guidance=_guidance(args),
         style=student.visual_guidance(listener.learning_style, language),
         age=student.age(listener.child_age),
         same_language=language == material_language,
@@ -284,6 +284,12 @@ def _narration_brief(
 def _wished_language(args: NarrationRequest, previous: Mapping[str, Any]) -> str:
     """Return the language that the person wants instead of the material's; it stays until another one."""
     return args.language or str(previous.get("wishedLanguage", ""))
+
+
+def _guidance(args: NarrationRequest) -> str:
+    """Return what is wanted; another level of a part is guidance, since the lesson keeps its own."""
+    level = ("in easier words" if args.level_shift < 0 else "in harder words") if args.level_shift else ""
+    return "; ".join(filter(None, [args.guidance, level if args.segments else ""]))
 
 
 def _level_shift(args: NarrationRequest, previous: Mapping[str, Any]) -> int:

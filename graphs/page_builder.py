@@ -139,15 +139,17 @@ class LeanPage(LeanProfile):
         """Return a line for each element: its id, its type, its text."""
         del state
         elements, locked = await _elements(scope)
-        marks = {scope.selected: " (selected by the person)"}
-        return fit(
+        lines = [
             StateLine(
                 f"{one.id}: {one.type} ",
                 json.dumps(one.content, ensure_ascii=False) if one.content else "",
-                marks.get(one.id, "") + (" (locked)" if one.id in locked else ""),
+                " (locked)" if one.id in locked else "",
             )
             for one in elements
-        )
+        ]
+        if scope.selected:
+            lines.append(StateLine(f'The person has selected {scope.selected}: "this" and "it" mean it.'))
+        return fit(lines)
 
 
 async def _elements(scope: Scope) -> tuple[list[Element], Collection[str]]:

@@ -10,6 +10,8 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from callsheet.server.engine.background import BackgroundTasks
 from callsheet.state.errors import Missing
+from callsheet.storage import tool_calls
+from callsheet.storage.artefacts.artefacts import delete_bound
 from callsheet.storage.checkpoints import RedisSaver
 from callsheet.storage.redis import health
 from callsheet.storage.redis.connection import Storage
@@ -80,6 +82,9 @@ class RunFinalizer:
             await self._runs.unschedule_check(thread, run)
         elif record is None or await self._is_expired(record):
             await self._saver.adelete_thread(thread)
+            if record:
+                await tool_calls.forget_thread(self._runs.storage, record.owner, thread)
+                await delete_bound(self._runs.storage, record.owner, thread)
             await self._runs.delete_all(thread)
             await self._runs.unschedule_check(thread, run)
         else:

@@ -50,6 +50,20 @@ async def missing_nodes(graph: Pregel[Any, Any], config: RunnableConfig) -> list
     return sorted(name for name in waiting if name not in graph.nodes)
 
 
+async def write_state(
+    graph: Pregel[Any, Any], config: RunnableConfig, values: Any, as_node: str | None
+) -> RunnableConfig:
+    """Write `values` at a checkpoint as `as_node` would, and return the config of the new checkpoint.
+
+    A stored state that the graph's schema refuses is taken as it is, so that an update can repair it.
+    """
+    try:
+        return await graph.aupdate_state(config, values, as_node)
+    except ValidationError:
+        nodes = {name: node.copy({"mapper": None}) for name, node in graph.nodes.items()}
+        return await graph.copy(update={"nodes": nodes}).aupdate_state(config, values, as_node)
+
+
 async def build_history(
     graph: Pregel[Any, Any],
     config: RunnableConfig,

@@ -12,7 +12,7 @@ from callsheet.server.engine import background
 from callsheet.server.http.context import AppContext
 from callsheet.state.errors import Busy, Missing
 from callsheet.storage import tool_calls
-from callsheet.storage.artefacts.artefacts import Artefact
+from callsheet.storage.artefacts.artefacts import BOUND_KINDS, delete_bound
 from callsheet.storage.redis import health
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.runs import events
@@ -23,8 +23,6 @@ from callsheet.storage.threads.threads import Thread
 SWEEP_INTERVAL_S: Final = 30.0
 """Seconds between two sweeps; times to live are in minutes."""
 _BATCH: Final = 100
-_BOUND_KINDS: Final = frozenset({"lesson"})
-"""Kinds of artefacts that are deleted with their thread, without which nobody can go on with them."""
 _MIN_DELAY_MS: Final = 60_000
 """Least time between two attempts to expire the same thread."""
 
@@ -69,24 +67,14 @@ async def _delete(ctx: ThreadStorage, record: Thread) -> None:
     # Delete the record last: while it exists, an interrupted deletion can be repeated.
     await ctx.saver.adelete_thread(record.id)
     await tool_calls.forget_thread(ctx.storage, record.owner, record.id)
-    for kind, name in await _artefacts_of(ctx, record):
-        if kind in _BOUND_KINDS:
-            artefact = Artefact(ctx.storage, kind, name, record.owner)
-            await artefact.begin_deletion(record.owner, record.id)
-            await artefact.erase(record.owner)
-            await artefact.erase_record(record.owner)
+    await delete_bound(ctx.storage, record.owner, record.id)
     await threads.delete(ctx.storage, record)
-
-
-async def _artefacts_of(ctx: ThreadStorage, record: Thread) -> list[tuple[str, str]]:
-    names = [name.partition(":") for name in await threads.artefacts_of(ctx.storage, record.id)]
-    return [(kind, name) for kind, _, name in names]
 
 
 async def lasting_artefacts(ctx: ThreadStorage, record: Thread) -> list[str]:
     """Return `kind:id` of the thread's artefacts that a deletion of the thread leaves."""
-    every = await _artefacts_of(ctx, record)
-    return [f"{kind}:{name}" for kind, name in every if kind not in _BOUND_KINDS]
+    names = await threads.artefacts_of(ctx.storage, record.id)
+    return [name for name in names if name.partition(":")[0] not in BOUND_KINDS]
 
 
 async def _prune(ctx: ThreadStorage, record: Thread) -> None:

@@ -15,7 +15,7 @@ from langgraph.types import StateUpdate as NodeWrite
 from pydantic import Field
 from starlette.responses import Response
 
-from callsheet.server.engine.graph_states import build_history, build_state
+from callsheet.server.engine.graph_states import build_history, build_state, write_state
 from callsheet.server.engine.json_values import dumps
 from callsheet.server.http.auth import current_owner
 from callsheet.server.http.context import AppContext, app_context
@@ -95,7 +95,7 @@ async def apply_update(
     check_update(graph, values)
     async with threads.hold(ctx.storage, record.id, record.owner):
         with _graph_errors():
-            written = await graph.aupdate_state(_with_metadata(at, record), values, as_node)
+            written = await write_state(graph, _with_metadata(at, record), values, as_node)
         await record_state(ctx, record, graph)
         # The event holds only the checkpoint's id: with the values, each update would be stored twice.
         pointer = {name: written["configurable"][name] for name in ("checkpoint_id", "checkpoint_ns")}

@@ -17,6 +17,7 @@ from callsheet.storage import indexes
 from callsheet.storage.artefacts import scripts
 from callsheet.storage.artefacts.receipts import StepFence, StepReceipts
 from callsheet.storage.redis import keys, keyspace
+from callsheet.storage.redis.connection import Storage
 from callsheet.storage.redis.scripts import execute, hgetall
 
 _STEP: Final = 100
@@ -388,3 +389,19 @@ def _version(stream: str, record: bytes | None) -> Version:
 def _parse(text: bytes | None) -> dict[str, Any]:
     settings: dict[str, Any] = json.loads(text) if text else {}
     return settings
+
+
+BOUND_KINDS: Final = frozenset({"lesson"})
+"""Kinds of artefacts that are deleted with their thread, without which nobody can go on with them; it names
+them."""
+
+
+async def delete_bound(storage: Storage, owner: str, thread: str) -> None:
+    """Delete the artefacts that go with a thread. Twice is safe."""
+    for kind in BOUND_KINDS:
+        artefact = Artefact(storage, kind, thread, owner)
+        meta = await artefact.meta()
+        if (meta.get("owner"), meta.get("thread")) == (owner, thread):
+            await artefact.begin_deletion(owner, thread)
+            await artefact.erase(owner)
+            await artefact.erase_record(owner)

@@ -63,6 +63,7 @@ class Runs:
         kept_runs: int = KEPT_RUNS,
     ) -> None:
         """`kept_runs` is the number of a thread's newest runs that are kept; 0 for all."""
+        self.storage: Final = storage
         self.redis: Final = storage.redis
         self._limits: Final = (event_limits.max_bytes, int(event_limits.max_age_s * 1000))
         self._kept_runs: Final = kept_runs

@@ -443,9 +443,10 @@ async def delete(storage: Storage, record: Thread) -> None:
 
 
 async def _unlist_runs(storage: Storage, record: Thread) -> None:
-    """Remove the thread's unfinished runs from their owner's list: some may wait for their time."""
+    """Remove the thread's unfinished runs from the lists of all: some may wait for their time."""
     for run in await run_scripts.UNFINISHED(storage.redis, keys.run_keys(record.id)):
-        await storage.redis.zrem(keys.owned_runs(record.owner), b"%s\0%s" % (run, record.id.encode()))
+        for key in (keys.owned_runs(record.owner), keys.open_runs()):
+            await storage.redis.zrem(key, b"%s\0%s" % (run, record.id.encode()))
 
 
 async def erase(storage: Storage, record: Thread) -> None:

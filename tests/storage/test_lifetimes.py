@@ -99,6 +99,8 @@ async def use_the_wire(client: CountingClient, name: str) -> None:
     await client.ok("POST", f"/threads/{thread}/runs", {**run, "after_seconds": 3600})
     await client.ok("POST", f"/threads/{thread}/copy")
     await client.ok("POST", "/runs/wait", {**run, "on_completion": "delete"})
+    lesson = {"messages": [{"role": "user", "content": f"{material('photosynthesis').text} {name}."}]}
+    await client.ok("POST", "/runs/wait", {**run, "assistant_id": "fact_narration", "input": lesson})
     await client.ok("POST", "/runs/crons", {**run, "schedule": "0 9 * * *"})
     await client.ok("POST", "/assistants", {"graph_id": "ad_creation", "name": name})
     await client.ok("PUT", "/store/items", {"namespace": ["notes"], "key": name, "value": {"text": "x"}})
@@ -170,8 +172,14 @@ async def test_after_mixed_work_and_its_deletion_only_lasting_keys_are_left(
         for number in range(rounds):
             await asyncio.gather(*(work(client, f"{work.__name__}-{number}") for work in WORK))
         assert leaks(inspector) == []
-        await delete_everything(client)
         await end_stateless_runs(inspector)
+        assert len((await client.ok("GET", "/api/artefacts/lesson"))["artefacts"]) == rounds
+        await delete_everything(client)
+
+        async def are_checked() -> bool:
+            return not inspector.exists(keys.open_runs())
+
+        await eventually(are_checked, "the last checks of cancelled runs", patience_s=20)
     assert client.count > 40 * rounds
     assert leaks(inspector) == []
     left = [name.decode() for name in inspector.scan_iter() if inspector.ttl(name) == -1]
@@ -185,14 +193,18 @@ def declared_pattern(name: str) -> str:
 
 async def end_stateless_runs(inspector: Any) -> None:
     """Let the runs without a thread of their own end a minute ago, and wait until they are deleted."""
-    for member in inspector.zrange("{runs}:open", 0, -1):
-        run, _, thread = member.decode().partition("\0")
-        if inspector.exists(keys.run(thread, run)):
-            inspector.hincrby(keys.run(thread, run), "updatedMs", -61_000)
-        inspector.zadd("{runs}:open", {member: 0})
+
+    def members() -> list[bytes]:
+        pairs = [(member, *member.split(b"\0")) for member in inspector.zrange(keys.open_runs(), 0, -1)]
+        return [member for member, run, thread in pairs if run == thread]
+
+    for member in members():
+        run = member.decode().partition("\0")[0]
+        inspector.hincrby(keys.run(run, run), "updatedMs", -61_000)
+        inspector.zadd(keys.open_runs(), {member: 0})
 
     async def are_deleted() -> bool:
-        return not inspector.exists("{runs}:open")
+        return not members()
 
     await eventually(are_deleted, "the end of the stateless runs", patience_s=20)
 

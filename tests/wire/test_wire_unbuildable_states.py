@@ -232,6 +232,16 @@ async def test_a_state_that_cannot_be_built_is_repaired_by_an_update_or_a_fork(
     assert (await client.threads.get_state(thread))["next"] == ["left", "right"]
 
 
+async def test_a_field_that_a_later_version_requires_is_set_by_an_update(
+    client: LangGraphClient, http: httpx.AsyncClient, earlier_client: LangGraphClient
+) -> None:
+    thread = await broken_thread(earlier_client, "new_field", "")
+    reply = await http.post(f"/threads/{thread}/state", json={"values": {"size": 3}})
+    assert reply.status_code == 200, reply.text
+    state = await client.threads.get_state(thread)
+    assert (state["values"], state["next"]) == ({"name": "x", "size": 3}, ["ask"])
+
+
 async def test_waiting_for_a_run_whose_state_a_later_version_cannot_build_gives_the_reason(
     client: LangGraphClient, http: httpx.AsyncClient, earlier_client: LangGraphClient, storage: Storage
 ) -> None:

@@ -314,7 +314,7 @@ def test_a_proxy_is_not_used_for_what_listens_on_this_machine(
         assert environ.get("no_proxy") == expected
 
 
-async def test_a_model_on_this_machine_answers_beside_a_proxy_that_does_not(
+async def test_a_model_on_this_machine_answers_although_the_proxy_fails(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for name in ("HTTP_PROXY", "http_proxy", "NO_PROXY", "no_proxy"):

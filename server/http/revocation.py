@@ -49,8 +49,8 @@ class StreamsByKey:
         for key_id in [*self._streams]:
             try:
                 record = await stored_keys.find(storage, key_id)
-            except Unavailable as error:
-                _log.debug("keys of open streams are not checked: %s", error)
+            except Unavailable as outage:
+                _log.debug("keys of open streams are not checked: %s", outage)
                 return
             try:
                 if record is not None:

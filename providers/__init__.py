@@ -104,7 +104,16 @@ def load(spec: str, *, environ: Mapping[str, str] | None = None) -> "BaseChatMod
     if not provider.key:
         offline: BaseChatModel = model_class()
         return offline
-    loaded: BaseChatModel = model_class.from_environ(model, os.environ if environ is None else environ)
+    try:
+        loaded: BaseChatModel = model_class.from_environ(model, os.environ if environ is None else environ)
+    except (ImportError, ValueError) as error:
+        # httpx reads the proxy when a client is made, and says so in its own words.
+        if not any(word in str(error).lower() for word in ("proxy", "socks")):
+            raise
+        raise Invalid(
+            f"the proxy of this machine cannot be used: {error}",
+            remedy="set HTTPS_PROXY to an HTTP proxy, or install socksio for a SOCKS proxy",
+        ) from error
     return loaded
 
 

@@ -365,6 +365,10 @@ def _add_wire(root: CommandGroup) -> None:
     add_model(answer)
     _add_threads(root.group("threads", "Threads: list, show, export, import, delete."))
     _add_runs(root.group("runs", "Runs: list, show, cancel."))
+    _add_operator(root)
+
+
+def _add_operator(root: CommandGroup) -> None:
     audit = root.group("audit", "Actions of people and operators: list, export.")
     listing = audit.command("list", operator_commands.list_actions, "List the actions, newest first.")
     listing.add_argument("--limit", type=int, default=50, help="How many [50].")
@@ -464,7 +468,14 @@ def _add_server(root: CommandGroup) -> None:
         "show", server_commands.show_config, "Show what is set, and where; secrets are hidden.", local=True
     )
     shown.add_argument("--all", action="store_true", help="Show the defaults, too.")
-    keys = root.group("keys", "API keys: create, list, rotate, revoke.")
+    for parser in (doctor, shown):
+        parser.add_argument("--json", action="store_true", help="Print JSON.")
+    for parser in (serve, worker, doctor, shown):
+        add_data_dir(parser)
+    _add_keys(root.group("keys", "API keys: create, list, rotate, revoke."))
+
+
+def _add_keys(keys: CommandGroup) -> None:
     create = keys.command("create", server_commands.create_key, "Create a key and print it.", local=True)
     create.add_argument("owner", metavar="OWNER", help="Owner whose data the key opens; any name.")
     create.add_argument(
@@ -486,9 +497,9 @@ def _add_server(root: CommandGroup) -> None:
     )
     revoke = keys.command("revoke", server_commands.revoke_key, "Revoke a key.", local=True)
     _add_id(revoke)
-    for parser in (doctor, shown, create, listing, rotate):
+    for parser in (create, listing, rotate):
         parser.add_argument("--json", action="store_true", help="Print JSON.")
-    for parser in (serve, worker, doctor, shown, create, listing, rotate, revoke):
+    for parser in (create, listing, rotate, revoke):
         add_data_dir(parser)
 
 

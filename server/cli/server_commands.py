@@ -16,7 +16,7 @@ from callsheet.server.settings.local_sockets import project_config
 if TYPE_CHECKING:
     from callsheet.server.settings.settings import Settings
 
-_MARKS: Final = {"ok": ("✔", "green"), "warn": ("!", "yellow"), "fail": ("✘", "red")}
+_MARKS: Final = {"none": ("·", "dim"), "ok": ("✔", "green"), "warn": ("!", "yellow"), "fail": ("✘", "red")}
 _SUMMARIES: Final = {
     "ok": "All is well.",
     "warn": "It works; see the lines marked with !.",

@@ -4,6 +4,7 @@ A key reads `cs_<id>_<secret>`. The id finds the record and may be shown; the se
 a plain SHA-256 is enough where a password would need a slow hash.
 """
 
+import asyncio
 import hashlib
 import hmac
 import logging
@@ -22,6 +23,7 @@ from callsheet.storage.redis.connection import Storage
 PREFIX: Final = "cs_"
 """Prefix of every key, for scanners of leaked secrets."""
 _USE_INTERVAL_MS: Final = 60_000
+_USE_PATIENCE_S: Final = 0.2
 _log = logging.getLogger(__name__)
 _SECRET_BYTES: Final = 32
 _SHAPE: Final = re.compile(r"cs_([0-9a-f]{12})_[\w-]{43}", re.ASCII)
@@ -83,12 +85,13 @@ async def rotate_key(storage: Storage, key_id: str, grace_s: float) -> CreatedKe
 
 
 async def note_use(storage: Storage, record: StoredKey) -> None:
-    """Record the use of a key, at most once a minute; a request does not fail because it cannot be stored."""
+    """Record the use of a key, at most once a minute; no request fails or waits long because of it."""
     if record.used_ms is not None and record.now_ms - record.used_ms < _USE_INTERVAL_MS:
         return
     try:
-        await api_keys.note_use(storage, record.id)
-    except CallsheetError as error:
+        async with asyncio.timeout(_USE_PATIENCE_S):
+            await api_keys.note_use(storage, record.id)
+    except (CallsheetError, TimeoutError) as error:
         _log.debug("the use of key %s is not recorded: %s", record.id, error)
 
 

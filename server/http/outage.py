@@ -9,7 +9,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from callsheet.server.http import errors
 from callsheet.server.http.policy import OnOutage, get_policy
 from callsheet.state.errors import CallsheetError, StorageDown, StorageSilent
-from callsheet.storage.redis.connection import Storage, connection_error, read_info
+from callsheet.storage.redis.connection import Storage, connection_error, is_loading, read_info
 
 _CHECKS: Final = 20
 """Checks for an answer within the patience."""
@@ -21,6 +21,9 @@ async def outage_reason(storage: Storage, patience_s: float, remedy: str) -> Cal
     """Return why storage gave no answer in time: it refuses connections, or it is silent."""
     if refusal := await connection_error(storage.redis, _CONNECT_S):
         return refusal
+    if await is_loading(storage.redis, _CONNECT_S):
+        rule = f"{storage.origin} is loading its data"
+        return StorageDown(rule, remedy="Wait: it answers once it has read its file.")
     seconds = max(_CONNECT_S, round(patience_s, 1))
     return StorageSilent(f"{storage.origin} did not answer within {seconds:g} s", remedy=remedy)
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from callsheet.server.http import api_keys
-from callsheet.state.errors import Unauthenticated
+from callsheet.state.errors import Unauthenticated, Unavailable
 from callsheet.storage import api_keys as stored_keys
 from callsheet.storage.redis.connection import Storage
 
@@ -42,9 +42,16 @@ class StreamsByKey:
                 del self._streams[key_id]
 
     async def end_revoked(self, storage: Storage) -> None:
-        """End the streams of each key that is not active any more; one read for each key."""
+        """End the streams of each key that is not active any more; one read for each key.
+
+        While storage is away nothing is known, and the next call decides.
+        """
         for key_id in [*self._streams]:
-            record = await stored_keys.find(storage, key_id)
+            try:
+                record = await stored_keys.find(storage, key_id)
+            except Unavailable as outage:
+                _log.debug("keys of open streams are not checked: %s", outage)
+                return
             try:
                 if record is not None:
                     api_keys.require_active(record)

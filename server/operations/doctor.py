@@ -36,7 +36,8 @@ from callsheet.storage.redis import health
 from callsheet.storage.redis.health import ServerHealth
 from callsheet.storage.runs.waiting import WaitingLimits, WaitingRuns
 
-Status = Literal["ok", "warn", "fail"]
+Status = Literal["none", "ok", "warn", "fail"]
+"""`none` is about a part that is not there and need not be."""
 _PATIENCE_S: Final = 5.0
 _QUEUE_PATIENCE_S: Final = 10.0
 _LOW_FREE_BYTES: Final = 500 * 2**20
@@ -79,7 +80,7 @@ async def diagnose(settings: Settings, environment: Mapping[str, str]) -> list[F
 
 def worst_status(findings: list[Finding]) -> Status:
     """Return the worst status of all."""
-    order: tuple[Status, ...] = ("ok", "warn", "fail")
+    order: tuple[Status, ...] = ("none", "ok", "warn", "fail")
     return max((one.status for one in findings), key=order.index, default="ok")
 
 
@@ -177,9 +178,10 @@ def _check_models(environment: Mapping[str, str]) -> Iterator[Finding]:
     available = providers.with_key(environment)
     for name, one in providers.PROVIDERS.items():
         if one.key:
-            message = f"{one.key} is {'set' if name in available else 'not set'}"
+            has_key = name in available
             part = "Key" if one.key.endswith("_API_KEY") else "Setting"
-            yield Finding(f"{part} of {name}", "ok", message)
+            message = f"{one.key} is {'set' if has_key else 'not set'}"
+            yield Finding(f"{part} of {name}", "ok" if has_key else "none", message)
     chosen = route(RoutingRequest(), available)
     if chosen.provider == "offline":
         yield Finding(

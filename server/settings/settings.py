@@ -17,7 +17,13 @@ from pydantic import AfterValidator, Field, SecretStr, ValidationError, field_va
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from callsheet.providers import find_local, misspelt_variables
-from callsheet.server.settings.variables import SECRETS, SUFFIX, normalise_variables, read_secret_files
+from callsheet.server.settings.variables import (
+    SECRETS,
+    SUFFIX,
+    keep_loopback_from_proxies,
+    normalise_variables,
+    read_secret_files,
+)
 from callsheet.state.errors import Invalid
 
 ENV_FILE: Final = ".env"
@@ -224,6 +230,7 @@ def read_settings(env_file: Path | None = None, **chosen: Any) -> Settings:
     """
     load_dotenv(env_file or Path(ENV_FILE))
     normalise_variables(os.environ)
+    keep_loopback_from_proxies(os.environ)
     read_secret_files(os.environ)
     find_local(os.environ)
     try:

@@ -28,6 +28,8 @@ SECRETS: Final = (
 """Variables that may be in files."""
 
 
+_PROXIES: Final = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+_LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 OWN_NAMES: Final = re.compile(
     rf"\A(?:CALLSHEET_|REDIS_URL|OTEL_|SPEECH_|GOOGLE_SEARCH_|XDG_DATA_HOME|"
     rf"(?:{'|'.join(vendor_prefixes())})_)"
@@ -44,6 +46,20 @@ def normalise_variables(environ: MutableMapping[str, str]) -> None:
         capitals = name.upper()
         if OWN_NAMES.match(capitals) and (name == capitals or capitals not in environ):
             environ[capitals] = environ[name].strip()
+
+
+def keep_loopback_from_proxies(environ: MutableMapping[str, str]) -> None:
+    """Name this machine in `NO_PROXY` if there is a proxy, which cannot reach what listens here.
+
+    Twice is safe.
+    """
+    if not any(environ.get(spelling) for name in _PROXIES for spelling in (name, name.lower())):
+        return
+    listed = environ.get("no_proxy") or environ.get("NO_PROXY") or ""
+    names = [name.strip() for name in listed.split(",") if name.strip()]
+    if "*" not in names:
+        names += [name for name in _LOOPBACK if name not in names]
+    environ["NO_PROXY"] = environ["no_proxy"] = ",".join(names)
 
 
 def read_secret_files(environ: MutableMapping[str, str]) -> None:

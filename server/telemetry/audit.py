@@ -34,13 +34,15 @@ async def record_action(
 async def record_budgets(storage: Storage, budgets: str) -> None:
     """Record the operator's budgets, JSON, if they differ from those of the last start."""
     try:
-        before: bytes | None = await storage.redis.set(keys.AUDITED_BUDGETS, budgets, get=True)
+        before = (await storage.redis.get(keys.AUDITED_BUDGETS) or b"{}").decode()
+        if before == budgets:
+            return
+        await storage.redis.set(keys.AUDITED_BUDGETS, budgets)
     except CallsheetError as error:
         _log.warning("the audit does not know whether the budgets have changed: %s", error)
         return
-    if (before or b"{}").decode() != budgets:
-        details = {"before": (before or b"{}").decode(), "now": budgets}
-        await record_action(storage, "budgets", "CALLSHEET_BUDGETS", details, owner="operator")
+    details = {"before": before, "now": budgets}
+    await record_action(storage, "budgets", "CALLSHEET_BUDGETS", details, owner="operator")
 
 
 async def trim(storage: Storage, most: int) -> None:

@@ -1,8 +1,10 @@
 """Choosing, opening and checking the connection to Redis: redis-py's clients, with batching and limits."""
 
 import asyncio
+import logging
 import os
 import random
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
@@ -210,19 +212,34 @@ async def connection_error(client: Client | ClusterClient, timeout_s: float) -> 
         async with asyncio.timeout(timeout_s):
             # Not with the slots of other commands, which wait for the server.
             await client.command_policy.copy().run(connection.connect)
-            await connection.send_command("PING", check_health=False)
-            await connection.read_response()
     except CallsheetError as error:
         return error
-    except exceptions.BusyLoadingError:
-        rule = f"{client.command_policy.origin} is loading its data"
-        return StorageDown(rule, remedy="Wait: it answers once it has read its file.")
     except (TimeoutError, exceptions.RedisError):
         # Silent, or an answer that is no refusal.
         return None
     finally:
         await connection.disconnect()
     return None
+
+
+async def is_loading(client: Client | ClusterClient, timeout_s: float) -> bool:
+    """Return whether the server reads its file after a start; False for a cluster, and without an answer."""
+    if isinstance(client, ClusterClient):
+        return False
+    connection = client.connection_pool.make_connection()  # type: ignore[no-untyped-call]  # redis-py's
+    connection.retry = Retry(NoBackoff(), 0)
+    try:
+        async with asyncio.timeout(timeout_s):
+            await client.command_policy.copy().run(connection.connect)
+            await connection.send_command("PING", check_health=False)
+            await connection.read_response()
+    except exceptions.BusyLoadingError:
+        return True
+    except (CallsheetError, TimeoutError, exceptions.RedisError):
+        return False
+    finally:
+        await connection.disconnect()
+    return False
 
 
 def _client(pool: ConnectionPool, policy: CommandPolicy) -> Client:
@@ -249,6 +266,10 @@ URL_VARIABLE: Final = "REDIS_URL"
 OLDEST_VERSION: Final = (6, 2)
 """The oldest Redis with every command used here."""
 _CHECK_TIMEOUT_S: Final = 10.0
+_LOADING_S: Final = 600.0
+"""Longest wait for a server that reads its file."""
+_LOADING_POLL_S: Final = 0.25
+_log = logging.getLogger(__name__)
 _REMEDY: Final = f"Start the server, or correct {URL_VARIABLE}."
 _SILENT_REMEDY: Final = f"{_REMEDY} With TLS it begins with rediss://, without with redis://."
 
@@ -399,6 +420,7 @@ def _text(part: object) -> str:
 
 async def _check_server(storage: Storage) -> None:
     """Raise unless the server answers, accepts the credentials and is supported."""
+    await _wait_for_data(storage)
     try:
         async with asyncio.timeout(_CHECK_TIMEOUT_S):
             info = await read_info(storage, "server")
@@ -417,3 +439,17 @@ async def _check_server(storage: Storage) -> None:
     mode = info.get("redis_mode", info.get("server_mode"))
     if mode == "cluster" and not isinstance(storage.redis, ClusterClient):
         raise Invalid(f"{storage.origin} is a cluster", remedy="Write its URL as redis+cluster://…")
+
+
+async def _wait_for_data(storage: Storage) -> None:
+    """Wait while the server reads its file after a start; raise `StorageDown` if that takes too long."""
+    deadline_s = time.monotonic() + _LOADING_S
+    is_logged = False
+    while await is_loading(storage.redis, _CONNECT_S):
+        if not is_logged:
+            _log.warning("%s is loading its data; waiting for it", storage.origin)
+            is_logged = True
+        if time.monotonic() > deadline_s:
+            rule = f"{storage.origin} is loading its data for longer than {_LOADING_S:g} s"
+            raise StorageDown(rule, remedy="Start again once it has read its file.")
+        await asyncio.sleep(_LOADING_POLL_S)

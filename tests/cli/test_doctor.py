@@ -281,6 +281,8 @@ def test_the_configuration_is_shown_with_its_sources(
     assert {"name": "CALLSHEET_STOP_GRACE_S", "value": "5", "source": "default"} in every
     monkeypatch.setenv("CALLSHEET_LEASE_S", "70")
     assert_refused(run_command("config", "show"), "CALLSHEET_LEASE_S")
+
+
 @pytest.mark.slow
 def test_runs_that_wait_for_a_graph_that_is_not_served_are_named(
     run_command: RunCommand, redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
@@ -294,3 +296,13 @@ def test_runs_that_wait_for_a_graph_that_is_not_served_are_named(
     assert (code, findings["Runs"]["status"]) == (0, "warn")
     assert findings["Runs"]["message"] == "1 waiting for graph 'post', which is not served here"
     assert findings["Data format"]["status"] == "ok"
+
+
+def test_a_key_that_is_not_set_has_no_tick(run_command: RunCommand, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-hunter22")
+    findings = json.loads(run_command("doctor", "--json", "--port", "0").out)
+    by_part = {one["part"]: one["status"] for one in findings}
+    assert (by_part["Key of openai"], by_part["Key of kimi"]) == ("ok", "none")
+    lines = run_command("doctor", "--port", "0").out.splitlines()
+    [absent] = [line for line in lines if "MOONSHOT_API_KEY is not set" in line]
+    assert absent.strip().startswith("·")

@@ -151,9 +151,9 @@ async def test_an_open_web_socket_is_closed_once_its_key_is_revoked(
         with suppress(ConnectionClosed):
             for _ in range(commands):
                 await socket.send(json.dumps(command))
-            async with asyncio.timeout(10):
-                async for frame in socket:
-                    assert "is revoked" in json.loads(frame)[field]
+            frame = await asyncio.wait_for(socket.recv(), timeout=10)
+            assert "is revoked" in json.loads(frame)[field]
+        await asyncio.wait_for(socket.wait_closed(), timeout=10)
         assert socket.close_code == 1008
         assert "is revoked" in str(socket.close_reason)
     assert not [thread async for thread in storage.redis.scan_iter("thread:*")], (

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from callsheet.providers import load
 from callsheet.providers.vendor_settings import VendorSettings
 from callsheet.server.settings.settings import Settings, read_settings, unknown_variables, variable_name
 from callsheet.server.settings.sources import HIDDEN, read_configuration
-from callsheet.server.settings.variables import normalise_variables
+from callsheet.server.settings.variables import keep_loopback_from_proxies, normalise_variables
 from callsheet.state.errors import Invalid
+from tests.doubles.chat_double import ChatDouble, Say
 
 ROOT = Path(__file__).parents[2]
 _VARIABLE = re.compile(
@@ -288,3 +290,48 @@ def test_the_configuration_shows_values_and_sources_and_hides_secrets(
     assert "hunter22" not in str(shown)
     assert {sentence.split()[0] for sentence in shown.unknown} == {"CALLSHEET_PROT", "OPENAI_TIMEOUTS"}
     assert {variable_name(field) for field in Settings.model_fields} <= {*lines}
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"HTTP_PROXY": "http://p:1"}, "localhost,127.0.0.1,::1"),
+        (
+            {"all_proxy": "http://p:1", "NO_PROXY": "a.example, localhost"},
+            "a.example,localhost,127.0.0.1,::1",
+        ),
+        ({"HTTPS_PROXY": "http://p:1", "no_proxy": "*"}, "*"),
+        ({"HTTPS_PROXY": "", "OTHER": "x"}, None),
+    ],
+)
+def test_a_proxy_is_not_used_for_what_listens_on_this_machine(
+    given: dict[str, str], expected: str | None
+) -> None:
+    environ = dict(given)
+    for _ in range(2):
+        keep_loopback_from_proxies(environ)
+        assert environ.get("NO_PROXY") == expected
+        assert environ.get("no_proxy") == expected
+
+
+async def test_a_model_on_this_machine_answers_although_the_proxy_fails(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("HTTP_PROXY", "http_proxy", "NO_PROXY", "no_proxy"):
+        # Let monkeypatch restore them.
+        monkeypatch.setenv(name, "")
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    with ChatDouble(Say("Hello.")) as model:
+        for name, value in model.environ.items():
+            monkeypatch.setenv(name, value)
+        read_settings()
+        assert (await load("openai").ainvoke("Hello")).text == "Hello."
+
+
+def test_a_socks_proxy_is_named_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-x")
+    monkeypatch.setenv("ALL_PROXY", "socks5://127.0.0.1:1")
+    with pytest.raises(Invalid, match="proxy of this machine") as raised:
+        load("openai/gpt-proxied")
+    assert "HTTPS_PROXY" in raised.value.remedy

@@ -1,7 +1,6 @@
 """The files in `deploy/`: valid, and true to the settings, routes and times of the server."""
 
 import configparser
-import os
 import re
 import shutil
 import subprocess
@@ -12,6 +11,7 @@ import pytest
 import yaml  # type: ignore[import-untyped]  # ships no types
 
 from callsheet.server.settings.settings import Settings, variable_name
+from tests.doubles.needs import need
 
 DEPLOY: Final = Path(__file__).parents[2] / "deploy"
 LAST_WORDS_S: Final = 10
@@ -159,11 +159,10 @@ def test_the_proxies_buffer_no_stream_and_wait_as_long_as_a_run_may_take() -> No
 
 
 def run_linter(program: str, *args: str) -> None:
-    """Run a program that checks a file; without it the test is skipped, but not in CI, which installs it."""
-    if not shutil.which(program):
-        assert not os.environ.get("CI"), f"{program} is missing; .ci/run installs it"
-        pytest.skip(f"{program} is not installed")
-    done = subprocess.run([program, *args], capture_output=True, text=True, check=False, timeout=60)
+    """Run a program that checks a file; `.ci/run` installs it."""
+    done = subprocess.run(
+        [str(need(program)), *args], capture_output=True, text=True, check=False, timeout=60
+    )
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -88,10 +88,7 @@ async def call_model(
     if account is None or not name:
         return await invoke()
     account = await spending.with_redis_day(await storage.current(), account)
-    output = getattr(model, "max_tokens", None) or OUTPUT_TOKENS
-    call = _Charged(
-        account, uuid.uuid4().hex, name, _limits(model), _estimate_tokens(messages, tools), output, _purpose()
-    )
+    call = _charged_call(model, account, name, _estimate_tokens(messages, tools))
     queue = deadline.pause if deadline else nullcontext
     with queue():
         await call.reserve()
@@ -170,6 +167,11 @@ class _Charged:
         read, written = seen.expect(self.input_tokens, self.output_tokens)
         cost = _cost(self.model, read, written)
         return ModelUsage(calls=1, input=read, output=written, cost=cost or 0.0, unpriced=int(cost is None))
+
+
+def _charged_call(model: BaseChatModel, account: Account, name: str, input_tokens: int) -> _Charged:
+    output = getattr(model, "max_tokens", None) or OUTPUT_TOKENS
+    return _Charged(account, uuid.uuid4().hex, name, _limits(model), input_tokens, output, _purpose())
 
 
 def _purpose() -> str:

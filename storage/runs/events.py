@@ -296,23 +296,26 @@ class Announcements:
         """Receive messages until cancelled; reconnects after a lost connection."""
         try:
             while True:
-                try:
-                    message = await self._next_message()
-                except (CallsheetError, RedisError, OSError):
-                    # Messages may have been lost, so every subscriber looks for itself.
-                    self._is_heard = False
-                    for channel in self._signals:
-                        self._notify(channel, None)
-                    await asyncio.sleep(_RECONNECT_S)
-                    if self._is_cluster:
-                        await self._change_node()
-                else:
-                    self._is_heard = True
-                    if message["type"] in {"message", "subscribe"}:
-                        data = message["data"] if message["type"] == "message" else None
-                        self._notify(message["channel"].decode(), data)
+                await self._receive()
         finally:
             self._is_heard = False
+
+    async def _receive(self) -> None:
+        try:
+            message = await self._next_message()
+        except (CallsheetError, RedisError, OSError):
+            # Messages may have been lost, so every subscriber looks for itself.
+            self._is_heard = False
+            for channel in self._signals:
+                self._notify(channel, None)
+            await asyncio.sleep(_RECONNECT_S)
+            if self._is_cluster:
+                await self._change_node()
+        else:
+            self._is_heard = True
+            if message["type"] in {"message", "subscribe"}:
+                data = message["data"] if message["type"] == "message" else None
+                self._notify(message["channel"].decode(), data)
 
     async def _next_message(self) -> Any:
         """Return the next message; raises `redis.ConnectionError` for a connection that does not answer.

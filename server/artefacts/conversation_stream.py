@@ -179,7 +179,7 @@ async def follow_conversation(
     async def is_readable() -> bool:
         if check:
             await check()
-        return await threads.find(ctx.storage, thread.id, thread.owner) is not None
+        return await threads.belongs_to(ctx.storage, thread.id, thread.owner)
 
     source = ctx.worker.events.follow(thread.id, start or since.event, is_readable)
     async with aclosing(_frames(ctx, thread.id, source, since, translator)) as frames:

@@ -19,7 +19,7 @@ from callsheet.storage.runs.events import (
 from callsheet.storage.runs.runs import Runs
 
 _POLL_S: Final = 2.0
-"""Seconds until a reader checks Redis without an announcement."""
+"""Seconds until a reader checks Redis while announcements may be lost."""
 _CHECKED: Final = frozenset({ATTEMPT_STARTED, STATE_UPDATED})
 """First events of a thread that was created again."""
 _Frame = TypeVar("_Frame")
@@ -83,20 +83,33 @@ class EventBus:
         loop = asyncio.get_running_loop()
         cursor = events.EventCursor(self._storage, thread, after)
         async with self.announcements.subscribe(thread) as bell:
-            last_s = loop.time()
+            last_s, reads = loop.time(), True
             while True:
+                # It may have rung while the reader was busy with the last event or silence.
+                reads = reads or bell.is_set()
                 bell.clear()
-                batch = await cursor.read_next()
+                batch = await cursor.read_next() if reads else []
                 for event in batch:
                     last_s = loop.time()
                     yield event
                 if batch:
                     continue
                 if not bell.thread_deleted:
-                    await wait_for_signal(bell, _wait_s(loop.time() - last_s, heartbeat_s))
+                    reads = await self._must_read(bell, loop.time() - last_s, heartbeat_s)
                 if bell.thread_deleted or loop.time() - last_s >= heartbeat_s:
                     bell.thread_deleted, last_s = False, loop.time()
                     yield None
+
+    async def _must_read(self, bell: asyncio.Event, silence_s: float, heartbeat_s: float) -> bool:
+        """Wait for an announcement until the next heartbeat; return whether there may be something to read.
+
+        Without announcements to rely on, it returns after `_POLL_S` at the latest.
+        """
+        left_s = max(0.0, heartbeat_s - silence_s)
+        if not self.announcements.is_reliable:
+            await wait_for_signal(bell, min(_POLL_S, left_s))
+            return True
+        return await wait_for_signal(bell, left_s)
 
     async def run_ends(self, thread: str) -> AsyncGenerator[bool, None]:
         """Yield True whenever a run of the thread may have ended, for ever; False after a silence.
@@ -107,9 +120,9 @@ class EventBus:
         async with self.announcements.subscribe(thread, "end") as bell:
             last_s = loop.time()
             while True:
-                await wait_for_signal(bell, _wait_s(loop.time() - last_s, self.heartbeat_s))
-                bell.clear()
-                yield True
+                if await self._must_read(bell, loop.time() - last_s, self.heartbeat_s):
+                    bell.clear()
+                    yield True
                 if loop.time() - last_s >= self.heartbeat_s:
                     last_s = loop.time()
                     yield False
@@ -139,8 +152,3 @@ class EventBus:
         while batch := await cursor.read_next():
             for event in (one for one in batch if one.run == run or one.name == GAP):
                 yield event
-
-
-def _wait_s(silence_s: float, heartbeat_s: float) -> float:
-    """Return the seconds to wait: until the next check or the next heartbeat."""
-    return min(_POLL_S, max(0.0, heartbeat_s - silence_s))

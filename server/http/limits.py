@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from callsheet.server.engine import process
 from callsheet.server.http import errors
 from callsheet.server.http.auth import get_caller
 from callsheet.server.http.errors import reject
@@ -27,6 +28,8 @@ from callsheet.storage.redis import keys
 RATE_HEADERS: Final = ("X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset")
 """Headers: requests per minute, remaining ones, seconds until all remain."""
 _log = logging.getLogger(__name__)
+_FILES_RETRY_S: Final = 5.0
+"""Seconds after which a stream may be asked for again that met too many open files."""
 _MIN_BYTES_PER_S: Final = 10_000
 """Pace of a body that takes longer than its time-out."""
 
@@ -154,9 +157,22 @@ class RateLimitMiddleware:
         return await rate_limits.count_request(_storage(scope), owner, uuid.uuid4().hex, self._most)
 
     def _stream(self, scope: Scope) -> AbstractAsyncContextManager[None]:
-        if self._streams.most and opens_stream(scope):
+        if not opens_stream(scope):
+            return nullcontext()
+        if process.is_short_of_files():
+            raise _too_many_files()
+        if self._streams.most:
             return self._streams.hold(_storage(scope), get_caller(scope).owner)
         return nullcontext()
+
+
+def _too_many_files() -> Unavailable:
+    refusal = Unavailable(
+        "the server has as many open connections and files as it may have",
+        remedy="try again later, or at another server; `callsheet doctor` shows the limit (ulimit -n)",
+    )
+    refusal.retry_after_s = _FILES_RETRY_S
+    return refusal
 
 
 class OpenStreams:

@@ -110,7 +110,7 @@ async def stream_thread(ctx: AppContext, record: Thread, after: str, modes: Coll
         return [sent] if sent else []
 
     bus = ctx.worker.events
-    is_readable = partial(threads.find, ctx.storage, record.id, record.owner)
+    is_readable = partial(threads.belongs_to, ctx.storage, record.id, record.owner)
     if after == START_ID and (first := await first_after_gap(ctx.storage, record.id, after)) is not None:
         yield _gap_event(gap_before(first))
     async with aclosing(bus.translate(bus.follow(record.id, after, is_readable), translate)) as source:

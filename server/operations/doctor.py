@@ -19,7 +19,7 @@ from typing import Final, Literal
 
 from callsheet import providers, storage
 from callsheet.providers.routing import RoutingRequest, route
-from callsheet.server.engine import tool_policy
+from callsheet.server.engine import process, tool_policy
 from callsheet.server.engine.graphs_file import read_graphs_file
 from callsheet.server.engine.task_queue import check_queue
 from callsheet.server.engine.workflows import Workflows, load_workflows
@@ -45,6 +45,8 @@ _MIN_FREE_BYTES: Final = 50 * 2**20
 _SLOW_S: Final = 0.1
 _CLOCKS_APART_S: Final = 5.0
 _WAITING_S: Final = 60.0
+_FILES: Final = 4_096
+"""Open files that a server with a thousand streams may have, with room for others."""
 _NAMED: Final = ("langgraph", "langchain-core", "fastapi", "redis")
 """Libraries whose versions are shown."""
 
@@ -68,6 +70,7 @@ async def diagnose(settings: Settings, environment: Mapping[str, str]) -> list[F
     findings = [
         _check_python(),
         *_check_packages(),
+        *_check_open_files(),
         *_check_variables(environment),
         *_check_settings(settings, graphs, workflows),
         *_check_models(environment),
@@ -101,6 +104,18 @@ def _check_packages() -> Iterator[Finding]:
         return
     named = ", ".join(f"{name} {_version(name)}" for name in _NAMED)
     yield Finding("Packages", "ok", f"all {len(names)}; {named}")
+
+
+def _check_open_files() -> Iterator[Finding]:
+    if limits := process.open_files_limits():
+        message = f"a server may open {max(limits):,} files; each connection is one"
+        if max(limits) >= _FILES:
+            yield Finding("Open files", "ok", message)
+        else:
+            remedy = (
+                "Raise the hard limit: LimitNOFILE= in systemd, --ulimit nofile= in Docker, or ulimit -Hn."
+            )
+            yield Finding("Open files", "warn", message, remedy)
 
 
 def _version(name: str) -> str | None:

@@ -54,6 +54,7 @@ _own_log = logging.getLogger(__name__)
 
 def serve(settings: Settings, version: str) -> None:
     """Serve until Ctrl-C, SIGTERM or SIGHUP; raises `CallsheetError` if the server cannot start."""
+    process.raise_open_files_limit()
     place = describe_storage(settings)
     app = create_app(settings)
     guarded = _Guarded(app)
@@ -86,6 +87,7 @@ def serve_terminals(settings: Settings, path: Path) -> None:
     with _local_listener(path) as listener:
         if listener is None:
             return
+        process.raise_open_files_limit()
         # It listens nowhere else, so an address for others does not matter.
         app = create_app(settings.model_copy(update={"host": "127.0.0.1"}))
         guarded = _Guarded(app, str(path))

@@ -77,6 +77,7 @@ def run_worker(settings: Settings) -> None:
 
 async def _work(settings: Settings, where: str) -> None:
     stopped = asyncio.Event()
+    process.raise_open_files_limit()
     loop = asyncio.get_running_loop()
     async with AsyncExitStack() as stack:
         hang_up = () if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else (signal.SIGHUP,)

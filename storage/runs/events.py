@@ -1,7 +1,7 @@
 """Events of runs: one Redis stream per thread, written by the scripts of runs and read by any process.
 
-Pub/sub announces new events to each process over one connection. Messages are lost while it is down, so
-subscribers must poll as well; announcements only make them faster.
+Pub/sub announces new events to each process over one connection, which is probed when it is silent. Messages
+are lost while it is down: then subscribers poll, and on a cluster, whose nodes may lose messages.
 """
 
 import asyncio
@@ -15,6 +15,7 @@ from typing import Any, Final, Literal, NamedTuple
 from redis.asyncio import ConnectionPool, Redis, RedisCluster
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
+from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import RedisError
 
 from callsheet.state.errors import CallsheetError, StorageDown
@@ -46,6 +47,8 @@ _TARGET_BYTES: Final = 256 * 1024
 """Approximate bytes per read, which bounds the memory of many readers of large events."""
 _RECONNECT_S: Final = 0.5
 """Delay before the next attempt after a lost connection."""
+_PROBE_S: Final = 2.0
+"""Silence after which the connection is probed, and time for its answer."""
 _IDLE_CHANNEL: Final = "callsheet"
 """Channel without messages; it opens the connection before the first thread is subscribed."""
 
@@ -232,6 +235,13 @@ class Announcements:
         self._signals: dict[str, dict[Signal, bytes]] = {}
         """Signals and their topics by channel."""
         self._subscribed: set[str] = set()
+        self._is_heard = False
+        """True between a message, or an answer to a probe, and the loss of the connection."""
+
+    @property
+    def is_reliable(self) -> bool:
+        """False if announcements may be lost, so that subscribers must look for themselves."""
+        return self._is_heard and not self._is_cluster
 
     @asynccontextmanager
     async def subscribe(self, thread: str, topic: Topic = "events") -> AsyncIterator[Signal]:
@@ -284,20 +294,42 @@ class Announcements:
 
     async def listen(self) -> None:
         """Receive messages until cancelled; reconnects after a lost connection."""
-        while True:
-            try:
-                message = await self._pubsub.get_message(timeout=None)
-            except (CallsheetError, RedisError, OSError):
-                # Messages may have been lost, so every subscriber looks for itself.
-                for channel in self._signals:
-                    self._notify(channel, None)
-                await asyncio.sleep(_RECONNECT_S)
-                if self._is_cluster:
-                    await self._change_node()
-            else:
-                if message and message["type"] in {"message", "subscribe"}:
-                    data = message["data"] if message["type"] == "message" else None
-                    self._notify(message["channel"].decode(), data)
+        try:
+            while True:
+                await self._receive()
+        finally:
+            self._is_heard = False
+
+    async def _receive(self) -> None:
+        try:
+            message = await self._next_message()
+        except (CallsheetError, RedisError, OSError):
+            # Messages may have been lost, so every subscriber looks for itself.
+            self._is_heard = False
+            for channel in self._signals:
+                self._notify(channel, None)
+            await asyncio.sleep(_RECONNECT_S)
+            if self._is_cluster:
+                await self._change_node()
+        else:
+            self._is_heard = True
+            if message["type"] in {"message", "subscribe"}:
+                data = message["data"] if message["type"] == "message" else None
+                self._notify(message["channel"].decode(), data)
+
+    async def _next_message(self) -> Any:
+        """Return the next message; raises `redis.ConnectionError` for a connection that does not answer.
+
+        A connection may be lost without a sign, as behind a firewall that forgets it.
+        """
+        message = await self._pubsub.get_message(timeout=_PROBE_S)
+        if message is None:
+            await self._pubsub.ping()
+            message = await self._pubsub.get_message(timeout=_PROBE_S)
+        if message is None:
+            await self._pubsub.connection.disconnect()
+            raise RedisConnectionError("the connection for announcements does not answer")
+        return message
 
     @property
     def _is_cluster(self) -> bool:

@@ -509,6 +509,12 @@ async def has_owner(storage: Storage, thread_id: str) -> bool:
     return bool(await execute(storage.redis, "HEXISTS", keys.thread_meta(thread_id), "owner"))
 
 
+async def belongs_to(storage: Storage, thread_id: str, owner: str) -> bool:
+    """Return whether the thread exists and is the owner's."""
+    its_owner: bytes | None = await execute(storage.redis, "HGET", keys.thread_meta(thread_id), "owner")
+    return its_owner is not None and its_owner.decode() == owner
+
+
 async def exists(storage: Storage, thread_id: str) -> bool:
     """Return whether a thread has this id, whoever owns it."""
     return bool(await execute(storage.redis, "EXISTS", keys.thread_meta(thread_id)))

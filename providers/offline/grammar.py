@@ -106,7 +106,7 @@ class Form:
         return [(name, variant(at)) for at, name in enumerate(names)]
 
     def nearest(self, request: str) -> tuple[str, str] | None:
-        """Return the words of a request that fit a slot least, and the request with the example's there."""
+        """Return the words of a request that do not fit a slot, and the request with the example's, or ""."""
         candidates: list[tuple[str, str]] = []
         for name, pattern in self.loose:
             matched = pattern.fullmatch(request)
@@ -114,9 +114,8 @@ class Form:
                 start, end = matched.span(_UNKNOWN)
                 example = self.regex.fullmatch(self.example.rstrip("?"))
                 words = example and example[name]
-                candidates.append(
-                    (matched[_UNKNOWN], f"{request[:start]}{words}{request[end:]}" if words else self.example)
-                )
+                fitting = f"{request[:start]}{words}{request[end:]}" if words else ""
+                candidates.append((matched[_UNKNOWN], fitting))
         return min(candidates, key=lambda pair: len(pair[0]), default=None)
 
     def _compile(self, expression: Callable[[str, str, int], str]) -> re.Pattern[str]:

@@ -56,6 +56,7 @@ def test_a_refusal_names_the_unknown_part_and_a_request_of_the_same_kind(workflo
         ("ads", "make the music calmer but not slower"),
         ("ads", "don't make the music calmer"),
         ("ads", "make the first voice less slow"),
+        ("ads", "make both voices shorter"),
         ("pages", "delete all cards except the second card"),
         ("pages", "make all the text bigger"),
         ("video", "make all scenes faster but not scene 2"),
@@ -65,6 +66,7 @@ def test_a_refusal_names_the_unknown_part_and_a_request_of_the_same_kind(workflo
         ("video", "swap the first and the last scene"),
         ("lessons", "Make it shorter without the hook"),
         ("lessons", "make it 90 seconds shorter"),
+        ("lessons", "rewrite the ending"),
     ],
 )
 def test_a_refusal_offers_no_request_that_does_more_or_something_else(workflow, text):

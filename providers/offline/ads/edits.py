@@ -43,7 +43,7 @@ _REQUESTS: Final = (
      "(use {kind} voice for {track}|(change|make) {who:track} [to [be ]]{trait:kind}[ voice])",
      "use a British voice for the second track"),
     ("voice.pace", "make {tracks} {pace}", "make the first voice a bit slower"),
-    ("script.shorter", "make (it|the script|the ad|{tracks}) shorter", "make the script shorter"),
+    ("script.shorter", "make (it|the script|the ad|{track}) shorter", "make the script shorter"),
     ("script.replace", "(replace|change) {old:quote} (with|to) {new:quote}", 'replace "June" with "July"'),
     ("variations", "create {number} variations[ of this ad][ with different voice tones]",
      "create 3 variations"),
@@ -134,8 +134,7 @@ def _change_pace(ad: Ad, slots: Slots) -> Ad:
 
 def _shorten(ad: Ad, slots: Slots) -> Ad:
     """Leave out the least important sentence of all or one track, a story before an offer."""
-    words = slots.get("tracks", "voices").casefold()
-    among = range(len(ad.tracks)) if words.endswith("voices") else [_track(ad, words)]
+    among = [_track(ad, slots["track"])] if "track" in slots else range(len(ad.tracks))
     scripts = [sentences(str(track["text"]), ad.language) for track in ad.tracks]
     removable = [
         (rank(sentence), index, at)

@@ -20,8 +20,10 @@ from callsheet.storage.runs.runs import Runs
 
 _POLL_S: Final = 2.0
 """Seconds until a reader checks Redis while announcements may be lost."""
-_CHECKED: Final = frozenset({ATTEMPT_STARTED, STATE_UPDATED})
-"""First events of a thread that was created again."""
+_GONE: Final = Event("", "", "gone", b"")
+"""Stands for the deletion of the thread."""
+_CHECKED: Final = frozenset({ATTEMPT_STARTED, STATE_UPDATED, _GONE.name})
+"""First events of a thread that was created again, and its deletion."""
 _Frame = TypeVar("_Frame")
 
 
@@ -39,20 +41,30 @@ class EventBus:
         self.heartbeat_s: Final = heartbeat_s
 
     async def follow(
-        self, thread: str, after: str, is_readable: Callable[[], Awaitable[object]]
+        self,
+        thread: str,
+        after: str,
+        is_readable: Callable[[], Awaitable[object]],
+        check_every_s: float = 0.0,
     ) -> AsyncGenerator[Event | None, None]:
         """Yield the thread's events after the id `after` until it is not readable; None after a silence.
 
         `GAP` stands for events that were trimmed before the reader came to them, here as for a run.
 
         `is_readable` is asked whenever the thread may be gone or another owner's: after a silence or a
-        deletion, and when a run starts. Its answer counts as a truth value.
+        deletion, and when a run starts. Its answer counts as a truth value. After a silence it is asked at
+        most every `check_every_s` seconds, as long as announcements tell of deletions.
         """
+        loop = asyncio.get_running_loop()
+        checked_s = loop.time()
         async with aclosing(self._follow(thread, after, self.heartbeat_s)) as source:
             async for event in source:
-                if (event is None or event.name in _CHECKED) and not await is_readable():
+                is_recent = self.announcements.is_reliable and loop.time() - checked_s < check_every_s
+                is_due = event.name in _CHECKED if event else not is_recent
+                if is_due and not await is_readable():
                     return
-                yield event
+                checked_s = loop.time() if is_due else checked_s
+                yield None if event is _GONE else event
 
     async def translate(
         self,
@@ -79,7 +91,7 @@ class EventBus:
     async def _follow(
         self, thread: str, after: str, heartbeat_s: float
     ) -> AsyncGenerator[Event | None, None]:
-        """Yield the thread's events for ever; None after a silence, and when the thread was deleted."""
+        """Yield the thread's events for ever; None after a silence, `_GONE` when the thread was deleted."""
         loop = asyncio.get_running_loop()
         cursor = events.EventCursor(self._storage, thread, after)
         async with self.announcements.subscribe(thread) as bell:
@@ -97,8 +109,9 @@ class EventBus:
                 if not bell.thread_deleted:
                     reads = await self._must_read(bell, loop.time() - last_s, heartbeat_s)
                 if bell.thread_deleted or loop.time() - last_s >= heartbeat_s:
+                    sign = _GONE if bell.thread_deleted else None
                     bell.thread_deleted, last_s = False, loop.time()
-                    yield None
+                    yield sign
 
     async def _must_read(self, bell: asyncio.Event, silence_s: float, heartbeat_s: float) -> bool:
         """Wait for an announcement until the next heartbeat; return whether there may be something to read.
@@ -132,7 +145,8 @@ class EventBus:
     ) -> AsyncGenerator[Event | None, None]:
         """Yield one run's events after the id `after`, to its end; None after a silence."""
         async with aclosing(self._follow(thread, after, heartbeat_s or self.heartbeat_s)) as source:
-            async for event in source:
+            async for each in source:
+                event = None if each is _GONE else each
                 if event and event.run != run and event.name != GAP:
                     continue
                 yield event

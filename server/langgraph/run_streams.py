@@ -49,6 +49,8 @@ ENDED: Final = frozenset({"success", "error", "interrupted", "timeout"})
 """Statuses of a run that has ended."""
 _EXECUTED: Final = ENDED - {"interrupted"}
 """Statuses of a run that has ended and had events; one that was interrupted may not have begun."""
+_CHECK_EVERY_S: Final = 30.0
+"""Seconds of silence after which a stream checks that its thread exists, though nobody announced its end."""
 _ALL_MODES: Final = frozenset({"metadata", "error"})
 """Events that belong to every mode."""
 
@@ -113,7 +115,9 @@ async def stream_thread(ctx: AppContext, record: Thread, after: str, modes: Coll
     is_readable = partial(threads.belongs_to, ctx.storage, record.id, record.owner)
     if after == START_ID and (first := await first_after_gap(ctx.storage, record.id, after)) is not None:
         yield _gap_event(gap_before(first))
-    async with aclosing(bus.translate(bus.follow(record.id, after, is_readable), translate)) as source:
+    async with aclosing(
+        bus.translate(bus.follow(record.id, after, is_readable, _CHECK_EVERY_S), translate)
+    ) as source:
         async for event in source:
             yield event
 

@@ -39,11 +39,15 @@ async def test_a_silent_stream_reads_nothing_while_announcements_arrive(storage:
     async with listening_announcements(storage) as announcements:
         bus = EventBus(storage, announcements, 0.01)
 
-        async def is_readable() -> bool:
-            return True
+        readable = [True]
 
+        async def is_readable() -> bool:
+            checks.append(None)
+            return readable[0]
+
+        checks: list[None] = []
         await eventually(partial(is_reliable, announcements), "the first message")
-        async with aclosing(bus.follow("t", "0-0", is_readable)) as source:
+        async with aclosing(bus.follow("t", "0-0", is_readable, 3600)) as source:
             assert await anext(source) is None
             before = await storage.redis.info("commandstats")
             assert [await anext(source) for _ in range(30)] == [None] * 30
@@ -54,6 +58,11 @@ async def test_a_silent_stream_reads_nothing_while_announcements_arrive(storage:
             while (event := await anext(source)) is None:
                 pass
             assert event.name == "greeting"
+            assert checks == []
+            await storage.redis.publish(keys.run_keys("t").events, "gone")
+            readable[0] = False
+            assert [each async for each in source if each] == []
+            assert checks == [None]
 
 
 @pytest.mark.slow

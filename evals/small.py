@@ -21,15 +21,15 @@ from evals import __main__ as evaluation
 from evals.running import environment
 
 TASKS: Final[dict[str, tuple[str, ...]]] = {
-    "page_builder": ("colour-04", "colour-08", "style-01", "text-05", "text-06", "add-02"),
+    "page_builder": ("colour-04", "size-05", "text-02", "text-05", "offline-01", "hostile-01"),
     "fact_narration": (
         "choice-name-01",
-        "choice-name-12",
+        "choice-without-11",
         "choice-without-09",
         "choice-drop-1",
         "choice-about-a3",
         "material-11",
-        "material-12",
+        "language-01",
     ),
     "ad_creation": ("brief-en-bakery", "brief-en-gym"),
     "scene_edit": ("all-01",),

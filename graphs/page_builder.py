@@ -153,10 +153,12 @@ class LeanPage(LeanProfile):
 
 
 async def _elements(scope: Scope) -> tuple[list[Element], Collection[str]]:
-    """Return the elements of the page as it is now, and the ids of the locked ones."""
+    """Return the elements of the page as it is now, the whole page last, and the ids of the locked ones."""
     artefact = Artefact(await storage.current(), scope.kind, scope.artefact, scope.owner)
     head = await artefact.stream_head(page.STREAM)
-    return [one for one, _ in page.walk(history.page_of(head.newest).root)], head.locked
+    root, *inside = [one for one, _ in page.walk(history.page_of(head.newest).root)]
+    # A small model takes what comes first where it is in doubt.
+    return [*inside, root], head.locked
 
 
 def _change(given: Mapping[str, Any]) -> dict[str, Any]:

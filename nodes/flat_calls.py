@@ -36,6 +36,11 @@ _MAX_TOKENS: Final = 2_000
 """Tokens of a call where no limit is set; a small model may repeat itself without end."""
 _SHOWN: Final = 12
 """Options of an argument that the prompt lists; the state has the others."""
+_RESULT: Final = "Result: "
+_NEXT: Final = (
+    "Is everything done that the person asked for? Then call answer, and say in your own words what was "
+    "done. Else call a tool for what is left, and for nothing that is done already."
+)
 _CUT: Final = frozenset({"length", "max_tokens"})
 
 
@@ -87,9 +92,9 @@ def as_text(sent: Sequence[AnyMessage], tools: Sequence[Mapping[str, Any]]) -> l
     newest_text, block = split_block(newest.text)
     for message in (*earlier, newest.model_copy(update={"content": newest_text})):
         if isinstance(message, ToolMessage):
-            text = f"Result: {message.text}"
+            text = f"{_RESULT}{message.text}"
             before = messages[-1]
-            if isinstance(before, HumanMessage) and before.text.startswith("Result: "):
+            if isinstance(before, HumanMessage) and before.text.startswith(_RESULT):
                 text = f"{messages.pop().text}\n{text}"
             messages.append(HumanMessage(text))
         elif isinstance(message, AIMessage) and calls_of(message):
@@ -97,9 +102,11 @@ def as_text(sent: Sequence[AnyMessage], tools: Sequence[Mapping[str, Any]]) -> l
             messages.append(AIMessage("\n".join(json.dumps(one, ensure_ascii=False) for one in calls)))
         else:
             messages.append(message)
-    if not block:
-        return messages
-    return [*messages[:-1], HumanMessage(f"{STATE_START}{block}{STATE_END}\n\n{messages[-1].text}")]
+    text = messages[-1].text
+    if text.startswith(_RESULT):
+        text = f"{text}\n\n{_NEXT}"
+    before = f"{STATE_START}{block}{STATE_END}\n\n" if block else ""
+    return [*messages[:-1], HumanMessage(f"{before}{text}")]
 
 
 def _schema(function: Mapping[str, Any]) -> dict[str, Any]:

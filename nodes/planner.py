@@ -20,7 +20,7 @@ from callsheet.nodes.lean import Offer, full_offer, offer_for, remember_unforcin
 from callsheet.nodes.node import Node, run_context
 from callsheet.nodes.nudging import TurnEnd
 from callsheet.nodes.pausing import cancel_if_open
-from callsheet.nodes.repeats import MAX_FAILURES, earlier_failures, step_failure
+from callsheet.nodes.repeats import MAX_FAILURES, earlier_failures, repeats_success, step_failure
 from callsheet.nodes.workflow import WorkflowSpec
 from callsheet.providers.routing import Route, RoutingRequest
 from callsheet.state import conversation
@@ -277,6 +277,10 @@ class _ModelRequest:
         gated, estimate = await self._ask(offer, routing)
         message = offer.read(gated.message)
         if message is not None:
+            if offer.lean and repeats_success(message, self.history):
+                # A small model does the same again where nothing is left to do.
+                done = self.planning.text_of_results(self.workflow, self.state).removeprefix(_LIMIT)
+                message = _without_calls(message, done.strip())
             return _Answered(replace(gated, message=message), estimate)
         again, estimate = await self._ask(full_offer(self.workflow), routing)
         withdrawn = [*gated.withdrawn, *again.withdrawn]

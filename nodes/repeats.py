@@ -41,6 +41,16 @@ def earlier_writes(tools: Mapping[str, Tool], messages: Sequence[AnyMessage]) ->
     return writes
 
 
+def repeats_success(answer: AIMessage, messages: Sequence[AnyMessage]) -> bool:
+    """Return True if an answer is nothing but calls that have succeeded in the newest turn."""
+    starts = turn_starts(messages)
+    newest = messages[starts[-1] :] if starts else ()
+    failed = {one.tool_call_id for one in newest if isinstance(one, ToolMessage) and _failed_output(one.text)}
+    ids = {one.tool_call_id for one in newest if isinstance(one, ToolMessage)} - failed
+    successes = {name for one in newest for call, name in _fingerprints(one) if str(call["id"]) in ids}
+    return bool(calls_of(answer)) and all(name in successes for _, name in _fingerprints(answer))
+
+
 class Failure(NamedTuple):
     """A call that has failed in this turn, since the last write."""
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from callsheet.state.errors import Missing
-from callsheet.storage.redis import keys
+from callsheet.storage.redis import caller_keys
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.redis.scripts import Script
 
@@ -91,40 +91,40 @@ async def create(storage: Storage, new: NewKey) -> None:
     """Store a key. Twice is safe."""
     created_ms = await _CREATE(
         storage.redis,
-        [keys.api_key(new.id)],
+        [caller_keys.api_key(new.id)],
         [new.hash, new.owner, " ".join(new.permissions), new.name, math.ceil(new.lifetime_s * 1000)],
     )
-    await storage.redis.zadd(keys.API_KEYS, {new.id: int(created_ms)})
+    await storage.redis.zadd(caller_keys.API_KEYS, {new.id: int(created_ms)})
 
 
 async def find(storage: Storage, key_id: str) -> StoredKey | None:
     """Return the key with this id, whatever its status, or None."""
-    now_ms, fields = await _FIND(storage.redis, [keys.api_key(key_id)])
+    now_ms, fields = await _FIND(storage.redis, [caller_keys.api_key(key_id)])
     return _stored_key(key_id, int(now_ms), fields) if fields else None
 
 
 async def list_keys(storage: Storage, owner: str | None = None) -> list[StoredKey]:
     """Return all keys, or one owner's, oldest first."""
-    ids: list[bytes] = await storage.redis.zrange(keys.API_KEYS, 0, -1)
+    ids: list[bytes] = await storage.redis.zrange(caller_keys.API_KEYS, 0, -1)
     stored = await asyncio.gather(*(find(storage, key_id.decode()) for key_id in ids))
     return [key for key in stored if key and owner in {None, key.owner}]
 
 
 async def revoke(storage: Storage, key_id: str) -> None:
     """Invalidate a key at once for all processes; raises `Missing`. Twice is safe."""
-    if not await _REVOKE(storage.redis, [keys.api_key(key_id)]):
+    if not await _REVOKE(storage.redis, [caller_keys.api_key(key_id)]):
         raise unknown_key(key_id)
 
 
 async def expire(storage: Storage, key_id: str, after_s: float) -> None:
     """Let a key end after so many seconds, or when it would have ended before; raises `Missing`."""
-    if not await _EXPIRE(storage.redis, [keys.api_key(key_id)], [math.ceil(after_s * 1000)]):
+    if not await _EXPIRE(storage.redis, [caller_keys.api_key(key_id)], [math.ceil(after_s * 1000)]):
         raise unknown_key(key_id)
 
 
 async def note_use(storage: Storage, key_id: str) -> None:
     """Record that a key is used now."""
-    await _NOTE_USE(storage.redis, [keys.api_key(key_id)])
+    await _NOTE_USE(storage.redis, [caller_keys.api_key(key_id)])
 
 
 def unknown_key(key_id: str) -> Missing:

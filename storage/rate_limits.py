@@ -5,7 +5,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
-from callsheet.storage.redis import keys
+from callsheet.storage.redis import caller_keys
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.redis.scripts import Script
 
@@ -46,7 +46,7 @@ redis.call('PEXPIRE', KEYS[1], ARGV[1])
 return 1
 """)
 
-_WINDOW_MS: Final = int(keys.RATE_WINDOW_S * 1000)
+_WINDOW_MS: Final = int(caller_keys.RATE_WINDOW_S * 1000)
 
 
 @dataclass(frozen=True)
@@ -68,17 +68,17 @@ async def count_request(storage: Storage, owner: str, request: str, limit: int) 
 
     `request` names it; the same name again is the same request.
     """
-    return await _count(storage, keys.request_window(owner), request, limit)
+    return await _count(storage, caller_keys.request_window(owner), request, limit)
 
 
 async def count_sign_in(storage: Storage, address: str, attempt: str, limit: int) -> RequestCount:
     """Count an attempt to sign in from this address, as `count_request` counts requests of an owner."""
-    return await _count(storage, keys.sign_ins(address), attempt, limit)
+    return await _count(storage, caller_keys.sign_ins(address), attempt, limit)
 
 
 async def forget_sign_in(storage: Storage, address: str, attempt: str) -> None:
     """Stop counting an attempt that succeeded. Twice is safe."""
-    await storage.redis.zrem(keys.sign_ins(address), attempt)
+    await storage.redis.zrem(caller_keys.sign_ins(address), attempt)
 
 
 async def _count(storage: Storage, window: str, name: str, limit: int) -> RequestCount:
@@ -89,19 +89,21 @@ async def _count(storage: Storage, window: str, name: str, limit: int) -> Reques
 
 async def open_stream(storage: Storage, owner: str, stream: str, limit: int, lease_s: float) -> bool:
     """Count a stream as open for `lease_s` seconds; return False if the owner has `limit` open already."""
-    opened = await _OPEN(storage.redis, [keys.open_streams(owner)], [limit, stream, _lease_ms(lease_s)])
+    opened = await _OPEN(
+        storage.redis, [caller_keys.open_streams(owner)], [limit, stream, _lease_ms(lease_s)]
+    )
     return bool(opened)
 
 
 async def renew_streams(storage: Storage, owner: str, streams: Collection[str], lease_s: float) -> None:
     """Count these streams as open for another `lease_s` seconds, at most `STREAM_LEASE_S`."""
-    await _RENEW(storage.redis, [keys.open_streams(owner)], [_lease_ms(lease_s), *streams])
+    await _RENEW(storage.redis, [caller_keys.open_streams(owner)], [_lease_ms(lease_s), *streams])
 
 
 async def close_stream(storage: Storage, owner: str, stream: str) -> None:
     """Stop counting a stream. Twice is safe."""
-    await storage.redis.zrem(keys.open_streams(owner), stream)
+    await storage.redis.zrem(caller_keys.open_streams(owner), stream)
 
 
 def _lease_ms(lease_s: float) -> int:
-    return int(min(lease_s, keys.STREAM_LEASE_S) * 1000)
+    return int(min(lease_s, caller_keys.STREAM_LEASE_S) * 1000)

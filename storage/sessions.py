@@ -6,23 +6,23 @@ data nor a cookie gives away a key.
 
 from typing import Final
 
-from callsheet.storage.redis import keys
+from callsheet.storage.redis import caller_keys
 from callsheet.storage.redis.connection import Storage
 
-_TTL_S: Final = int(keys.SESSION_TTL_S)
+_TTL_S: Final = int(caller_keys.SESSION_TTL_S)
 
 
 async def create(storage: Storage, digest: str, key_id: str) -> None:
     """Store a session. Twice is safe."""
-    await storage.redis.set(keys.session(digest), key_id, ex=_TTL_S)
+    await storage.redis.set(caller_keys.session(digest), key_id, ex=_TTL_S)
 
 
 async def find(storage: Storage, digest: str) -> str | None:
     """Return the id of the session's API key, which may be revoked meanwhile; None for no session."""
-    key_id = await storage.redis.get(keys.session(digest))
+    key_id = await storage.redis.get(caller_keys.session(digest))
     return key_id.decode() if key_id else None
 
 
 async def delete(storage: Storage, digest: str) -> None:
     """End a session. Twice is safe."""
-    await storage.redis.delete(keys.session(digest))
+    await storage.redis.delete(caller_keys.session(digest))

@@ -585,9 +585,8 @@ def progress_of(event: Event) -> dict[str, Any] | None:
     if chunk.get("type") == "remove":
         return {"type": "withdrawn", "messageId": chunk["id"]}
     words = chunk["content"] if str(chunk.get("type")).startswith("AIMessage") else ""
-    if not words or not isinstance(words, str):
-        return None
-    return {"type": "text", "messageId": chunk.get("id"), "content": words}
+    is_text = bool(words) and isinstance(words, str)
+    return {"type": "text", "messageId": chunk.get("id"), "content": words} if is_text else None
 
 
 def _attach(graph: Pregel[Any, Any], saver: BaseCheckpointSaver[Any]) -> Pregel[Any, Any]:

@@ -23,7 +23,7 @@ from callsheet.server.settings.settings import Settings
 from callsheet.state.errors import CallsheetError, Limited, TooLarge, Unavailable
 from callsheet.storage import Storage, rate_limits
 from callsheet.storage.rate_limits import RequestCount
-from callsheet.storage.redis import keys
+from callsheet.storage.redis import caller_keys
 
 RATE_HEADERS: Final = ("X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset")
 """Headers: requests per minute, remaining ones, seconds until all remain."""
@@ -181,7 +181,7 @@ class OpenStreams:
     Each is a lease that is renewed while the stream is open, so those of a killed process expire.
     """
 
-    def __init__(self, most: int, lease_s: float = keys.STREAM_LEASE_S) -> None:
+    def __init__(self, most: int, lease_s: float = caller_keys.STREAM_LEASE_S) -> None:
         self.most: Final = most
         self._lease_s = lease_s
         self._open: dict[str, tuple[Storage, str]] = {}

@@ -19,8 +19,8 @@ from callsheet.state.errors import Forbidden, Unauthenticated
 from callsheet.storage import api_keys as stored_keys
 from callsheet.storage import sessions
 from callsheet.storage.api_keys import StoredKey
+from callsheet.storage.redis.caller_keys import SESSION_TTL_S
 from callsheet.storage.redis.connection import Storage
-from callsheet.storage.redis.keys import SESSION_TTL_S
 
 COOKIE: Final = "callsheet_session"
 LIFETIME_S: Final = int(SESSION_TTL_S)

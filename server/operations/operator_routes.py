@@ -22,7 +22,7 @@ from callsheet.state.errors import Invalid
 from callsheet.state.times import iso_time
 from callsheet.storage import journals, spending
 from callsheet.storage.journals import JournalEntry
-from callsheet.storage.redis import health, keys
+from callsheet.storage.redis import caller_keys, health
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.runs import overview
 from callsheet.storage.runs.overview import FAILED_STATUSES, RunSummary
@@ -251,7 +251,9 @@ async def list_audited_actions(
     storage, matching = app_context(request).storage, list[JournalEntry]()
     place = after or ""
     while len(matching) <= limit:
-        page = await journals.read(storage, keys.AUDIT, since_ms=_ms(since), before=place, most=_SCANNED)
+        page = await journals.read(
+            storage, caller_keys.AUDIT, since_ms=_ms(since), before=place, most=_SCANNED
+        )
         matching += [entry for entry in page if action in {None, entry.fields["action"]}]
         if len(page) < _SCANNED:
             break

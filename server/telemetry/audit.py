@@ -7,7 +7,7 @@ from typing import Any, Final
 from callsheet.server.telemetry.logs import context_fields
 from callsheet.state.errors import CallsheetError
 from callsheet.storage import journals
-from callsheet.storage.redis import keys
+from callsheet.storage.redis import caller_keys
 from callsheet.storage.redis.connection import Storage
 
 _FROM_CONTEXT: Final = ("owner", "key_id", "request_id")
@@ -26,7 +26,7 @@ async def record_action(
     caller = {name: context[name] for name in _FROM_CONTEXT if context.get(name)}
     entry = {"action": action, "target": target, "details": dict(details or {}), **caller, **actor}
     try:
-        await journals.append(storage, keys.AUDIT, entry, ttl_s=keys.AUDIT_TTL_S)
+        await journals.append(storage, caller_keys.AUDIT, entry, ttl_s=caller_keys.AUDIT_TTL_S)
     except CallsheetError as error:
         _log.error("the audit has no entry of this action: %s", error, extra=entry)
 
@@ -34,10 +34,10 @@ async def record_action(
 async def record_budgets(storage: Storage, budgets: str) -> None:
     """Record the operator's budgets, JSON, if they differ from those of the last start."""
     try:
-        before = (await storage.redis.get(keys.AUDITED_BUDGETS) or b"{}").decode()
+        before = (await storage.redis.get(caller_keys.AUDITED_BUDGETS) or b"{}").decode()
         if before == budgets:
             return
-        await storage.redis.set(keys.AUDITED_BUDGETS, budgets)
+        await storage.redis.set(caller_keys.AUDITED_BUDGETS, budgets)
     except CallsheetError as error:
         _log.warning("the audit does not know whether the budgets have changed: %s", error)
         return
@@ -47,4 +47,4 @@ async def record_budgets(storage: Storage, budgets: str) -> None:
 
 async def trim(storage: Storage, most: int) -> None:
     """Delete the oldest entries of more than `most`."""
-    await journals.trim(storage, keys.AUDIT, most)
+    await journals.trim(storage, caller_keys.AUDIT, most)

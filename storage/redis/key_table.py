@@ -7,11 +7,17 @@ for any text.
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from callsheet.storage.redis.keys import (
+from callsheet.storage.redis.caller_keys import (
     API_KEYS,
     AUDIT,
     AUDIT_TTL_S,
     AUDITED_BUDGETS,
+    RATE_WINDOW_S,
+    SESSION_TTL_S,
+    STREAM_LEASE_S,
+    THREAD_ID_SEED,
+)
+from callsheet.storage.redis.keys import (
     CAMPAIGN_CALL_TTL_S,
     CONSENT_S,
     CRONS_CLAIMED,
@@ -22,11 +28,7 @@ from callsheet.storage.redis.keys import (
     DAY_S,
     FAILED_RUNS,
     FAILED_RUNS_TTL_S,
-    RATE_WINDOW_S,
     RUN_LEASE_S,
-    SESSION_TTL_S,
-    STREAM_LEASE_S,
-    THREAD_ID_SEED,
     THREADS_EXPIRING,
     TOOL_CALL_TTL_S,
     TOOL_WINDOW_S,

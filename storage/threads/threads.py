@@ -13,7 +13,7 @@ from typing import Any, Final
 from callsheet.state.errors import Busy, Conflict, Missing, Unavailable
 from callsheet.storage import questions, thread_search
 from callsheet.storage.assistants import default_id
-from callsheet.storage.redis import keys, keyspace
+from callsheet.storage.redis import caller_keys, keys, keyspace
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.redis.renamed_fields import THREAD_FIELDS, rename_function
 from callsheet.storage.redis.scripts import Argument, Script, ScriptCall, execute, hgetall
@@ -499,7 +499,7 @@ async def derived_id(storage: Storage, owner: str, name: str) -> str:
 
     It depends on a secret of the storage, so that nobody else can create a thread with this id first.
     """
-    secret: bytes = await _SECRET(storage.redis, [keys.THREAD_ID_SEED], [secrets.token_hex(32)])
+    secret: bytes = await _SECRET(storage.redis, [caller_keys.THREAD_ID_SEED], [secrets.token_hex(32)])
     digest = hmac.digest(secret, json.dumps([owner, name]).encode(), "sha256")
     return str(uuid.UUID(bytes=digest[:16], version=4))
 

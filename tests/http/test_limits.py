@@ -20,7 +20,7 @@ from callsheet.server.settings.settings import Settings
 from callsheet.state.errors import Limited
 from callsheet.storage import Storage, connect, rate_limits
 from callsheet.storage.embedded import watchdog
-from callsheet.storage.redis import keys
+from callsheet.storage.redis import caller_keys
 from tests.doubles.auth_cases import create_key
 from tests.doubles.redis_server import RedisServer, running_redis
 from tests.doubles.served import scope_with_policy, served_app
@@ -92,16 +92,16 @@ async def test_a_429_on_a_langgraph_route_has_the_field_detail_alone(valkey_url:
 async def test_the_window_slides_so_that_no_60_seconds_exceed_the_limit(storage: Storage) -> None:
     counts = [await rate_limits.count_request(storage, "alice", f"r{i}", 2) for i in range(3)]
     assert [(count.allowed, count.remaining) for count in counts] == [(True, 1), (True, 0), (False, 0)]
-    await make_older(storage, keys.request_window("alice"), 50, 1e6)
+    await make_older(storage, caller_keys.request_window("alice"), 50, 1e6)
     refused = await rate_limits.count_request(storage, "alice", "r3", 2)
     assert (refused.allowed, 0 < refused.retry_after_s <= 10) == (False, True)
-    await make_older(storage, keys.request_window("alice"), 10, 1e6)
+    await make_older(storage, caller_keys.request_window("alice"), 10, 1e6)
     assert (await rate_limits.count_request(storage, "alice", "r4", 2)).remaining == 1
 
 
 async def test_a_refused_request_does_not_extend_the_wait(storage: Storage) -> None:
     await rate_limits.count_request(storage, "alice", "r0", 1)
-    await make_older(storage, keys.request_window("alice"), 30, 1e6)
+    await make_older(storage, caller_keys.request_window("alice"), 30, 1e6)
     waits = {
         (await rate_limits.count_request(storage, "alice", f"more{i}", 1)).retry_after_s for i in range(20)
     }
@@ -205,7 +205,7 @@ def test_a_web_socket_counts_as_a_stream() -> None:
 
 async def test_the_lease_of_an_open_stream_is_renewed_until_the_stream_ends(storage: Storage) -> None:
     """Well beyond one lease; after the stream its slot is free at once."""
-    streams, name = OpenStreams(1, lease_s=0.6), keys.open_streams("alice")
+    streams, name = OpenStreams(1, lease_s=0.6), caller_keys.open_streams("alice")
     async with streams.hold(storage, "alice"):
         ends = {(await storage.redis.zrange(name, 0, 0, withscores=True))[0][1]}
 
@@ -263,7 +263,7 @@ async def test_the_slots_of_a_killed_process_become_free(
 
 async def test_a_slot_with_an_expired_lease_becomes_free_while_others_are_renewed(storage: Storage) -> None:
     assert await rate_limits.open_stream(storage, "alice", "of a killed process", 2, 30)
-    await make_older(storage, keys.open_streams("alice"), 31, 1e3)
+    await make_older(storage, caller_keys.open_streams("alice"), 31, 1e3)
     assert await rate_limits.open_stream(storage, "alice", "alive", 2, 30)
     await rate_limits.renew_streams(storage, "alice", ["alive"], 30)
     assert await rate_limits.open_stream(storage, "alice", "new", 2, 30)

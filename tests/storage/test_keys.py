@@ -13,7 +13,7 @@ from redis import Redis
 from redis.crc import key_slot
 
 from callsheet.state.errors import Invalid
-from callsheet.storage.redis import key_table, keys
+from callsheet.storage.redis import caller_keys, key_table, keys
 from tests.doubles.key_leaks import declaration_of, leaks
 
 IDS = st.text(min_size=1, max_size=255)
@@ -100,10 +100,10 @@ def test_the_owner_index_is_declared(owner: str) -> None:
 @given(owner=IDS)
 def test_the_keys_of_callers_are_declared(owner: str) -> None:
     expected = {
-        keys.API_KEYS: ("zset", "forever"),
-        keys.api_key(owner): ("hash", "forever"),
-        keys.request_window(owner): ("zset", 60),
-        keys.open_streams(owner): ("zset", 30),
+        caller_keys.API_KEYS: ("zset", "forever"),
+        caller_keys.api_key(owner): ("hash", "forever"),
+        caller_keys.request_window(owner): ("zset", 60),
+        caller_keys.open_streams(owner): ("zset", 30),
     }
     for key, type_and_lifetime in expected.items():
         declaration = declaration_of(key)

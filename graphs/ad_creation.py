@@ -172,6 +172,12 @@ class LeanAd(LeanProfile):
             )
         return [script, LeanTool("write_music", "Describe the music.", prompt, "create_music_draft")]
 
+    async def may_answer(self, state: AdState, scope: Scope) -> bool:
+        """Return False while an ad with a brief and a script has no music."""
+        artefact = Artefact(await storage.current(), scope.kind, scope.artefact, scope.owner)
+        script, music = [(await artefact.stream_head(name)).newest for name in ("voices", "music")]
+        return not (brief_of(state) and script and not music)
+
 
 _SCRIPT: Final = "create_voice_draft"
 

@@ -11,6 +11,7 @@ answered, and the question stays pending.
 import uuid
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from functools import partial
 from typing import Any, Final, Literal
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
@@ -33,6 +34,8 @@ from callsheet.state.lessons.images import CHOICE_DONE, SEARCH_PENDING
 from callsheet.state.lessons.lesson import LessonState, pending_question
 from callsheet.state.lessons.outline import by_reference, material_id, outline, without_repetition
 from callsheet.state.plan import StepResult
+from callsheet.state.state_block import StateLine, fit
+from callsheet.state.versions import Version
 from callsheet.state.workflow import DraftMade
 from callsheet.storage.artefacts.artefacts import Artefact, StreamHead
 from callsheet.tools import REGISTRY
@@ -102,37 +105,56 @@ class LeanLesson(LeanProfile):
 
     async def tools(self, state: LessonState, scope: Scope) -> list[LeanTool]:
         """Return the tools that the lesson as it is now has work for."""
-        del state
-        artefact = Artefact(await storage.current(), scope.kind, scope.artefact, scope.owner)
-        source, facts, narration = [
-            (await artefact.stream_head(name)).newest for name in ("source", "facts", "narration")
-        ]
+        source, facts, narration = await _newest(scope, "source", "facts", "narration")
+        if facts and state.get("choice"):
+            return [_choice_of(len(facts.data["facts"]))]
         offered: list[LeanTool] = []
         if narration:
             parts = choice([one["id"] for one in narration.data["segments"]])
             fields = {"part": parts, "wish": text("How it shall be, in the teacher's words")}
             offered.append(LeanTool("rewrite", "Write one part again.", fields, _NARRATE, _rewriting))
         if facts:
-            count = len(facts.data["facts"])
-            numbers = {
-                "type": "array",
-                "items": choice([str(number) for number in range(1, count + 1)]),
-                "maxItems": count,
-                "description": "Numbers of all facts that the lesson shall tell",
-            }
-            about = "Note which facts the teacher chose in words."
-            offered.append(LeanTool("choose_facts", about, {"facts": numbers}, "chooseFactsTool", _choosing))
-        if not source:
-            words = {"text": text("The material, word for word, or the address of a page")}
-            about = "Find the facts of a text in the message."
-            offered.append(LeanTool("find_facts", about, words, "extractFactsTool", _finding_in_text))
-        else:
+            offered.append(_choice_of(len(facts.data["facts"])))
+        if source:
             known = choice([material_id(f"v{number}") for number in range(1, int(source.id[1:]) + 1)])
             about = "Find the facts of a material."
-            offered.append(LeanTool("find_facts", about, {"material": known}, "extractFactsTool", _finding))
+            offered.append(LeanTool("find_facts", about, {"material": known}, _EXTRACT, _finding))
+        else:
+            written = [one.text for one in state.get("messages", ()) if isinstance(one, HumanMessage)][-1:]
+            about = "Find the facts of the text in the newest message."
+            take = partial(_finding_in_text, "".join(written))
+            offered.append(LeanTool("find_facts", about, {}, _EXTRACT, take))
         return offered
 
+    async def state_block(self, state: LessonState, scope: Scope) -> str:
+        """Return the facts by number while the teacher chooses; else the usual block."""
+        [facts] = await _newest(scope, "facts")
+        if not facts or not state.get("choice"):
+            return ""
+        lines = [
+            StateLine(f"{number}: ", one["details"]) for number, one in enumerate(facts.data["facts"], 1)
+        ]
+        return fit([*lines, StateLine("The teacher is asked which of these facts the lesson tells.")])
 
+
+async def _newest(scope: Scope, *streams: str) -> list[Version | None]:
+    """Return the newest versions of a lesson's streams."""
+    artefact = Artefact(await storage.current(), scope.kind, scope.artefact, scope.owner)
+    return [(await artefact.stream_head(name)).newest for name in streams]
+
+
+def _choice_of(count: int) -> LeanTool:
+    numbers = {
+        "type": "array",
+        "items": choice([str(number) for number in range(1, count + 1)]),
+        "maxItems": count,
+        "description": "Numbers of all facts that the lesson shall tell",
+    }
+    about = "Note which facts the teacher chose in words."
+    return LeanTool("choose_facts", about, {"facts": numbers}, "chooseFactsTool", _choosing)
+
+
+_EXTRACT: Final = "extractFactsTool"
 _NARRATE: Final = "generateNarrationTool"
 
 
@@ -144,8 +166,9 @@ def _choosing(given: Mapping[str, Any]) -> dict[str, Any]:
     return {"fact_ids": given.get("facts")}
 
 
-def _finding_in_text(given: Mapping[str, Any]) -> dict[str, Any]:
-    return {"content": given.get("text")}
+def _finding_in_text(content: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    del given
+    return {"content": content}
 
 
 def _finding(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -141,7 +141,10 @@ async def offer_for(
     if workflow.lean is None or not _is_lean(request, history):
         return full_offer(workflow)
     own = await workflow.lean.tools(state, scope)
-    offered: list[LeanTool] = [*own[: MAX_TOOLS - len(_ENDS)], *_ENDS]
+    ends = (
+        _ENDS if await workflow.lean.may_answer(state, scope) else [one for one in _ENDS if one.name == MORE]
+    )
+    offered: list[LeanTool] = [*own[: MAX_TOOLS - len(_ENDS)], *ends]
     tools = {one.name: one for one in offered}
     can_force = _server_of(request) not in _unforcing()
     block = await workflow.lean.state_block(state, scope)

@@ -226,6 +226,11 @@ class LeanProfile(Protocol):
         """Return two flat tools at most, with ids of the artefact as it is now."""
         ...
 
+    async def may_answer(self, state: Any, scope: Scope) -> bool:
+        """Return False while something is missing that a small model would only say it had done."""
+        del state, scope
+        return True
+
     async def state_block(self, state: Any, scope: Scope) -> str:
         """Return the artefact as it is now in lines that a small model reads; empty for the usual block."""
         del state, scope

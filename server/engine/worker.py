@@ -576,10 +576,8 @@ async def running_worker(
 
 def progress_of(event: Event) -> dict[str, Any] | None:
     """Return what an event reports to the caller: a step, or words of the model, new or withdrawn."""
-    if event.name not in {"custom", "messages"}:
-        return None
-    data = json.loads(event.data)
-    if event.name == "custom":
+    data = json.loads(event.data) if event.name in {"custom", "messages"} else None
+    if data is None or event.name == "custom":
         return data if isinstance(data, dict) else None
     chunk = data[0]
     if chunk.get("type") == "remove":

@@ -153,7 +153,6 @@ class LeanAd(LeanProfile):
 
     async def tools(self, state: AdState, scope: Scope) -> list[LeanTool]:
         """Return the tools, with fitting voices and the tracks of the newest script."""
-        del state
         artefact = Artefact(await storage.current(), scope.kind, scope.artefact, scope.owner)
         newest = (await artefact.stream_head("voices")).newest
         tracks: Sequence[Mapping[str, Any]] = newest.data["voiceTracks"] if newest else ()
@@ -170,7 +169,8 @@ class LeanAd(LeanProfile):
             script = LeanTool(
                 "write_track", "Write one track again.", fields, _SCRIPT, partial(_script_with_track, tracks)
             )
-        return [script, LeanTool("write_music", "Describe the music.", prompt, "create_music_draft")]
+        music = LeanTool("write_music", "Describe the music.", prompt, "create_music_draft")
+        return [script, music] if await self.may_answer(state, scope) else [music]
 
     async def may_answer(self, state: AdState, scope: Scope) -> bool:
         """Return False while an ad with a brief and a script has no music."""

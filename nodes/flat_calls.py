@@ -86,27 +86,26 @@ def as_text(sent: Sequence[AnyMessage], tools: Sequence[Mapping[str, Any]]) -> l
     """
     system, *rest = sent
     listed = "\n".join(_description(one["function"]) for one in tools)
-    rule = f'Answer with one JSON object: the name of a tool in "{_TOOL}", and its arguments.\n{listed}'
+    rule = f'Answer with one JSON object: the name of a tool in "{_TOOL}", and its fields.\n{listed}'
     messages: list[AnyMessage] = [SystemMessage(f"{system.text}\n\n{rule}")]
     *earlier, newest = rest
     newest_text, block = split_block(newest.text)
     for message in (*earlier, newest.model_copy(update={"content": newest_text})):
         if isinstance(message, ToolMessage):
-            text = f"{_RESULT}{message.text}"
-            before = messages[-1]
-            if isinstance(before, HumanMessage) and before.text.startswith(_RESULT):
-                text = f"{messages.pop().text}\n{text}"
-            messages.append(HumanMessage(text))
+            result = f"{_RESULT}{message.text}"
+            if isinstance(messages[-1], HumanMessage) and messages[-1].text.startswith(_RESULT):
+                result = f"{messages.pop().text}\n{result}"
+            messages.append(HumanMessage(result))
         elif isinstance(message, AIMessage) and calls_of(message):
             calls = [{_TOOL: call["name"], **call["args"]} for call in message.tool_calls]
             messages.append(AIMessage("\n".join(json.dumps(one, ensure_ascii=False) for one in calls)))
         else:
             messages.append(message)
-    text = messages[-1].text
+    text = str(messages[-1].text)
     if text.startswith(_RESULT):
         text = f"{text}\n\n{_NEXT}"
-    before = f"{STATE_START}{block}{STATE_END}\n\n" if block else ""
-    return [*messages[:-1], HumanMessage(f"{before}{text}")]
+    state = f"{STATE_START}{block}{STATE_END}\n\n" if block else ""
+    return [*messages[:-1], HumanMessage(f"{state}{text}")]
 
 
 def _schema(function: Mapping[str, Any]) -> dict[str, Any]:
@@ -121,14 +120,15 @@ def _schema(function: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _description(function: Mapping[str, Any]) -> str:
-    fields = {
-        name: "|".join(map(str, options))
+    """Return a tool in a line. There is no example: a small model would copy it."""
+    fields = [
+        f"{name} ({'|'.join(map(str, options))})"
         if len(options := field.get("enum", ())) <= _SHOWN and options
-        else field.get("description") or f"the {name}"
+        else f"{name} ({field.get('description') or 'as in <state>'})"
         for name, field in function["parameters"]["properties"].items()
-    }
-    example = json.dumps({_TOOL: function["name"], **fields}, ensure_ascii=False)
-    return f"- {example} {function['description']}"
+    ]
+    listed = f" Fields: {'; '.join(fields)}." if fields else ""
+    return f"- {function['name']}: {function['description']}{listed}"
 
 
 def _call_of(text: str, names: set[str]) -> ToolCall | None:

@@ -147,8 +147,9 @@ def _choice_of(count: int) -> LeanTool:
     numbers = {
         "type": "array",
         "items": choice([str(number) for number in range(1, count + 1)]),
+        "minItems": 1,
         "maxItems": count,
-        "description": "Numbers of all facts that the lesson shall tell",
+        "description": "list of the numbers of all facts that the lesson shall tell",
     }
     about = "Note which facts the teacher chose in words."
     return LeanTool("choose_facts", about, {"facts": numbers}, "chooseFactsTool", _choosing)

@@ -157,8 +157,8 @@ async def _artefact(source: ExportSource, artefact: Artefact) -> AsyncIterator[_
     mixer = await redis.get(keys.mixer(kind, artefact.stored_id))
     receipts = await redis.hgetall(keys.receipts(kind, artefact.stored_id))
     facts = {name: text for name, text in meta.items() if name not in {"owner", "thread"}}
-    mixer_settings = json.loads(mixer) if mixer else None
-    yield "artefact", {"kind": kind, "id": artefact.id, "facts": facts, "mixer": mixer_settings}
+    about = {"facts": facts, "mixer": json.loads(mixer) if mixer else None, "locks": await artefact.locks()}
+    yield "artefact", {"kind": kind, "id": artefact.id, **about}
     for name, stream in (await artefact.streams(await source.streams_of(artefact))).items():
         counter = await redis.get(keys.version_counter(kind, artefact.stored_id, name))
         yield "stream", {"stream": name, "active": stream.active, "counter": int(counter or 0)}

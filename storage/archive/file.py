@@ -115,6 +115,13 @@ def _check_facts(facts: dict[str, str]) -> dict[str, str]:
     return facts
 
 
+class LockLine(_Line):
+    """A person's lock of a stream or of a part of one."""
+
+    by: str = Field(max_length=300)
+    at_ms: int = Field(ge=0, le=_MAX_MS)
+
+
 class ArtefactLine(_Line):
     """Record of an artefact, without owner and thread."""
 
@@ -122,6 +129,7 @@ class ArtefactLine(_Line):
     id: str = Field(min_length=1, max_length=255)
     facts: Annotated[dict[str, str], AfterValidator(_check_facts)]
     mixer: dict[str, Any] | None = None
+    locks: dict[Annotated[str, Field(min_length=1, max_length=300)], LockLine] = Field(default_factory=dict)
 
 
 class StreamLine(_Line):

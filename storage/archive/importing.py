@@ -235,10 +235,12 @@ def _artefact_effects(entry: ArtefactEntry, stored_id: str) -> tuple[list[str], 
     receipts = keys.receipts(kind, stored_id)
     effects += [("HSET", receipts, receipt.step, _json(receipt.result)) for receipt in entry.receipts]
     effects += _stream_effects(entry, kind, stored_id)
+    locks = keys.locks(kind, stored_id)
+    effects += [("HSET", locks, name, lock.model_dump_json()) for name, lock in line.locks.items()]
     if line.mixer:
         effects.append(("SET", keys.mixer(kind, stored_id), _json(line.mixer), ""))
     # The script deletes all of these first, also those without an effect.
-    names = [keys.artefact_meta(kind, stored_id), receipts, keys.files(kind, stored_id)]
+    names = [keys.artefact_meta(kind, stored_id), receipts, locks, keys.files(kind, stored_id)]
     names += [keys.file(kind, stored_id, file.id) for file, _ in entry.files]
     names = list(dict.fromkeys((*names, *(key for _, key, _, _ in effects))))
     numbers = {name: number for number, name in enumerate(names, 1)}

@@ -130,6 +130,20 @@ async def test_a_thread_imported_under_another_id_is_independent_of_the_original
     assert await read_ad(client) == before
 
 
+async def test_files_and_copies_keep_the_locks_of_people(client: httpx.AsyncClient, valkey_url: str) -> None:
+    await generate_ad(client)
+    locked = (await client.put("/api/ads/ad-1/locks/music")).json()
+    content = await export_thread(client)
+    flush(valkey_url)
+    for path in ("/api/threads/import", "/api/threads/import?as=copy"):
+        assert (await client.post(path, content=content)).status_code == 201
+    for ad in ("ad-1", "copy"):
+        turn = await chat_about_ad(client, "make the music calmer", ad)
+        assert turn["drafts"] == {}
+        unlocked = (await client.delete(f"/api/ads/{ad}/locks/music")).json()
+        assert ([one["stream"] for one in locked["locks"]], unlocked["locks"]) == (["music"], [])
+
+
 async def test_receipts_are_imported_so_that_no_effect_is_repeated(
     client: httpx.AsyncClient, valkey_url: str
 ) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from redis import Redis
 
 from callsheet.storage import Storage, connect, use
@@ -48,7 +48,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     if not config.getoption("--long"):
-        settings.register_profile("quick", max_examples=30)
+        # A busy machine is no failure.
+        slow = [HealthCheck.too_slow]
+        settings.register_profile("quick", max_examples=30, deadline=None, suppress_health_check=slow)
         settings.load_profile("quick")
 
 

@@ -52,7 +52,8 @@ def new(client: ServerClient, args: Args) -> int:
     if kind is ADS:
         brief, named, saved = _brief(words, args.file)
         name, fields = named if name is None else name, {**saved, **fields}
-    name = name or (f"{kind.name}-{secrets.token_hex(5)}" if kind in _NAMED else None)
+    if name is None and kind in _NAMED:
+        name = f"{kind.name}-{secrets.token_hex(5)}"
     if kind is LESSONS and args.file:
         name, brief = _upload(client, "", args)
     if kind is VIDEOS:
@@ -69,14 +70,20 @@ def _new_from_source(client: ServerClient, args: Args, fields: Mapping[str, Any]
     kind: Kind = args.kind
     words = read_text(args.text, args.file, "the message") if args.text or args.file else ""
     if kind is ADS:
-        body = {**fields, "campaignIds": args.source, "adId": args.id, "client": args.client, "wish": words}
+        body = {
+            **fields,
+            "campaignIds": args.source,
+            "adId": args.id,
+            "client": args.client,
+            "wish": words or None,
+        }
     elif words:
         raise UsageError("a text comes later, with chat", f"callsheet {kind.noun} new")
     elif kind is PAGES:
         body = {"adId": args.source, "pageId": args.id}
     else:
         body = {"lessonId": args.source, "id": args.id}
-    given = {name: value for name, value in body.items() if value}
+    given = {name: value for name, value in body.items() if value is not None}
     reply = client.call("POST", kind.lists, json=given).json()
     args.id = reply[kind.id_field]
     return show(client, args)

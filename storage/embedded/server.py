@@ -221,7 +221,7 @@ def _require_log(home: Path) -> None:
     folder = (home / _MANIFEST).parent.name
     raise Broken(
         f"the folder {str(home)!r} has {names[0]!r}, and no {folder!r}, which holds the data",
-        remedy=f"Restore the whole folder. To begin without data, remove {str(home / names[0])!r}.",
+        remedy=f"Restore the whole folder. To begin anew, remove {str(home / names[0])!r}; the data is lost.",
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
+from redis import Redis
 
 from callsheet.graphs import page_builder, scene_edit
 from callsheet.server.app import create_app
@@ -144,13 +145,14 @@ async def test_of_simultaneous_answers_one_wins(client: httpx.AsyncClient) -> No
     assert [one["answer"] for one in await list_questions(client, state="answered")] == [{"count": winner}]
 
 
-async def test_an_answer_that_cannot_start_a_run_is_409_with_the_reason(client: httpx.AsyncClient) -> None:
+async def test_an_answer_that_cannot_start_a_run_is_409_with_the_reason(
+    client: httpx.AsyncClient, valkey_url: str
+) -> None:
     """Not 404, since the question is there and still waits."""
     thread = await order(client, "loaves")
     [question] = await list_questions(client)
-    metadata = {"assistant_id": "page_builder", "graph_id": "page_builder"}
-    changed = await client.patch(f"/threads/{thread}", json={"metadata": metadata})
-    assert changed.status_code == 200, changed.text
+    with Redis.from_url(valkey_url) as redis:
+        redis.hset(keys.thread_meta(thread), "graph", "page_builder")
     path = f"/api/questions/{question['id']}/answer"
     reply = await client.post(path, json={"answer": {"count": 3}})
     assert (reply.status_code, "there is no question" in reply.text) == (409, False), reply.text

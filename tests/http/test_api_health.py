@@ -152,8 +152,15 @@ async def test_health_hides_the_password_of_redis(tmp_path: Path) -> None:
     assert server.address in reply.json()["storage"]["place"]
 
 
-CONVERSATIONS = {"/api/ai/generate", "/api/chat", "/api/campaigns/export"}
-"""Paths whose body or query may name a conversation, so that they can be 404."""
+CONVERSATIONS = {
+    "/api/ai/generate",
+    "/api/chat",
+    "/api/campaigns/export",
+    "/api/ads",
+    "/api/pages",
+    "/api/projects",
+}
+"""Paths whose body or query may name a conversation or a source, so that they can be 404."""
 
 
 async def test_every_operation_documents_its_description_replies_and_errors(

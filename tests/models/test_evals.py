@@ -54,7 +54,7 @@ async def scores(opened: Storage, chosen: EvalModel, repeats: int = 1) -> list[S
 async def test_a_repeated_run_uses_cached_answers_instead_of_the_server(
     opened: Storage, model: ChatDouble, tmp_path: Path
 ) -> None:
-    chosen = EvalModel("compatible/local-7b", tmp_path)
+    chosen = EvalModel("compatible/local-30b", tmp_path)
     [first] = await scores(opened, chosen)
     assert (first.failures, first.calls, first.output) == ({}, 2, 14)
     assert first.cost is None, "the price of a local model is unknown"
@@ -84,7 +84,7 @@ async def test_a_run_of_all_lessons_is_repeated_from_cached_answers(opened: Stor
 
 
 async def test_errors_are_not_cached(opened: Storage, model: ChatDouble, tmp_path: Path) -> None:
-    chosen = EvalModel("compatible/local-7b", tmp_path)
+    chosen = EvalModel("compatible/local-30b", tmp_path)
     with (
         ChatDouble(Fail(500, "out of memory"), vendor="llama.cpp", key="none") as broken,
         environment({"COMPATIBLE_BASE_URL": broken.url}),
@@ -100,14 +100,14 @@ async def test_a_task_fails_when_the_server_is_unreachable(
 ) -> None:
     monkeypatch.setenv("COMPATIBLE_BASE_URL", "http://127.0.0.1:9/v1")
     monkeypatch.setenv("COMPATIBLE_MAX_RETRIES", "0")
-    [score] = await scores(opened, EvalModel("compatible/local-7b"))
+    [score] = await scores(opened, EvalModel("compatible/local-30b"))
     assert "ConnectError" in score.failures["error"]
 
 
 async def test_answers_are_recorded_in_the_format_of_handwritten_ones(
     opened: Storage, model: ChatDouble, tmp_path: Path
 ) -> None:
-    await scores(opened, EvalModel("compatible/local-7b", record=tmp_path))
+    await scores(opened, EvalModel("compatible/local-30b", record=tmp_path))
     path = tmp_path / "page_builder.jsonl"
     assert json.loads(path.read_text("utf-8")) == {
         "task": "page_builder.text-02",

@@ -79,7 +79,7 @@ async def test_the_evaluated_model_reads_real_calls_that_another_endpoint_gave(
     answers = (Say(calls=[("call_1", "modify_element", json.dumps(call))]), Say("As big as before."))
     with ChatDouble(*answers, vendor="llama.cpp", key="none") as double:
         monkeypatch.setenv("COMPATIBLE_BASE_URL", double.url)
-        with model_plan([task], EvalModel("compatible/local-7b")) as (plan, _):
+        with model_plan([task], EvalModel("compatible/local-30b")) as (plan, _):
             [score] = await run(plan, opened)
     assert score.failures == {}
     assert score.calls == 2, "what history costs is not counted"

@@ -15,5 +15,8 @@ async def read(storage: Storage, owner: str) -> dict[str, str]:
 
 
 async def replace(storage: Storage, owner: str, names: Mapping[str, str]) -> None:
-    """Replace the owner's pronunciations. Twice is safe."""
-    await storage.redis.set(keys.pronunciations(owner), json.dumps(names, ensure_ascii=False))
+    """Replace the owner's pronunciations; none delete them. Twice is safe."""
+    if names:
+        await storage.redis.set(keys.pronunciations(owner), json.dumps(names, ensure_ascii=False))
+    else:
+        await storage.redis.delete(keys.pronunciations(owner))

@@ -126,6 +126,8 @@ while next_arg < #ARGV do
   end
 end
 redis.call('HSET', rows, '\\0answered', token .. cjson.encode(refused))
+-- Of an owner without threads nothing stays but what refuses a row that was read before the last deletion.
+if redis.call('ZCARD', ids) == 0 then redis.call('EXPIRE', rows, 600) else redis.call('PERSIST', rows) end
 return refused
 """)
 
@@ -208,14 +210,16 @@ async def _enter_all(redis: Any, owner: str, limit: bytes, marks: Sequence[bytes
 
 async def rebuild(redis: Any, owner: str) -> None:
     """Enter all threads of an owner, as those that an earlier version has stored. Twice is safe."""
-    names, chunk = keys.thread_search(owner), list[str]()
+    names, chunk, is_empty = keys.thread_search(owner), list[str](), True
     async for member, _ in redis.zscan_iter(names.updated, count=_CHUNK):
         chunk.append(member.decode())
+        is_empty = False
         if len(chunk) == _CHUNK:
             await enter(redis, owner, chunk)
             chunk = []
     await enter(redis, owner, chunk)
-    await execute(redis, "HSET", names.rows, _COMPLETE, 1)
+    if not is_empty:
+        await execute(redis, "HSET", names.rows, _COMPLETE, 1)
 
 
 async def _enter(redis: Any, owner: str, marks: Mapping[str, Sequence[bytes]]) -> None:

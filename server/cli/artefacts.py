@@ -52,8 +52,7 @@ def new(client: ServerClient, args: Args) -> int:
     if kind is ADS:
         brief, named, saved = _brief(words, args.file)
         name, fields = named if name is None else name, {**saved, **fields}
-    if name is None and kind in _NAMED:
-        name = f"{kind.name}-{secrets.token_hex(5)}"
+    name = _new_name(kind) if name is None else name
     if kind is LESSONS and args.file:
         name, brief = _upload(client, "", args)
     if kind is VIDEOS:
@@ -63,6 +62,11 @@ def new(client: ServerClient, args: Args) -> int:
             args.id = name
             return show(client, args)
     return _converse(client, args, TurnMessage(kind, name or "", brief, new=True, fields=fields))
+
+
+def _new_name(kind: Kind) -> str | None:
+    """Return a name for a thing that the server names by its caller; None for another."""
+    return f"{kind.name}-{secrets.token_hex(5)}" if kind in _NAMED else None
 
 
 def _new_from_source(client: ServerClient, args: Args, fields: Mapping[str, Any]) -> int:

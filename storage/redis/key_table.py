@@ -89,7 +89,7 @@ KEYS: Final = (
     Key("owner:{<id>}:threads:state", "zset", "forever", "the owner's threads, by last change of state"),
     Key("owner:{<id>}:threads:ids", "zset", "forever", "the owner's threads, by id"),
     Key("owner:{<id>}:threads:with:<set>", "zset", "forever", "threads of a status or a value, by change"),
-    Key("owner:{<id>}:threads:rows", "hash", "forever", "sets that each of the owner's threads is in"),
+    Key("owner:{<id>}:threads:rows", "hash", "chosen", "sets that each of the owner's threads is in"),
     Key("owner:{<id>}:threads:changes", "zset", "forever", "threads that the index may lack, by time"),
     Key("owner:{<id>}:runs", "zset", "forever", "the owner's unfinished runs, by creation"),
     Key("owner:{<id>}:waiting", "zset", "forever", "threads that may wait for a person, by time"),
@@ -174,6 +174,7 @@ KEYS: Final = (
 """All declarations; a test that leaves a key matching none of them fails."""
 
 LASTING: Final = (
+    AUDITED_BUDGETS,
     DATA_CHECKS,
     DATA_FORMAT,
     DATA_MARKER,

@@ -43,7 +43,8 @@ def test_an_event_loop_opens_one_storage_and_closes_it_when_the_loop_ends(data_d
     async def main() -> Storage:
         first, *others = await asyncio.gather(*(ping_current(2) for _ in range(8)))
         assert all(other is first for other in others)
-        assert len(await first.redis.client_list()) <= 8
+        # One for each of the callers, and those that check the data.
+        assert len(await first.redis.client_list()) <= 10
         return first
 
     storage = asyncio.run(main())

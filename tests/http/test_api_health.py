@@ -24,11 +24,14 @@ FILE_ROUTES = (
     "/uploads/{upload_id}",
     "/files/{file_id}",
     "/session/narration",
+    "/session/quiz",
     "/assets/{asset_id}/file",
     "/campaigns/export",
     "/audio",
     "/preview",
     "/handoff",
+    "/export",
+    "/timeline.otio",
 )
 MEDIA_TYPES = {"application/json", "application/x-ndjson", "text/event-stream", "text/html", "text/plain"}
 

@@ -170,15 +170,16 @@ class LeanAd(LeanProfile):
                 "write_track", "Write one track again.", fields, _SCRIPT, partial(_script_with_track, tracks)
             )
         music = LeanTool("write_music", "Describe the music.", prompt, "create_music_draft")
-        return [script, music] if await self.may_answer(state, scope) else [music]
+        return [music] if await self.ends_when(state, scope) else [script, music]
 
-    async def may_answer(self, state: AdState, scope: Scope) -> bool:
-        """Return False while an ad with a brief and a script has no music."""
+    async def ends_when(self, state: AdState, scope: Scope) -> str:
+        """Return that an ad with a brief and a script ends without music only if the brief wants none."""
         artefact = Artefact(await storage.current(), scope.kind, scope.artefact, scope.owner)
         script, music = [(await artefact.stream_head(name)).newest for name in ("voices", "music")]
-        return not (brief_of(state) and script and not music)
+        return _NO_MUSIC if brief_of(state) and script and not music else ""
 
 
+_NO_MUSIC: Final = "Only if the brief wants no music: say what was done. Else write the music first."
 _SCRIPT: Final = "create_voice_draft"
 
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 _KIND: Final = "flat_calls"
 """Name of this kind of request among those that a server has failed at."""
+_ONCE: Final = "flat_calls, once"
 _TOOL: Final = "tool"
 _MAX_TOKENS: Final = 2_000
 """Tokens of a call where no limit is set; a small model may repeat itself without end."""
@@ -69,7 +70,9 @@ async def ask_flat(
         return answer.model_copy(update={"content": "", "invalid_tool_calls": [cut]})
     call = _call_of(answer.text, {one["function"]["name"] for one in tools})
     if call is None:
-        remember_tools_alone(model)
+        # One answer may be an accident of the model; two are a server that ignores the schema.
+        once = _ONCE in failed_requests().of(model)
+        failed_requests().report(model, _KIND if once else _ONCE)
         return None
     return answer.model_copy(update={"content": "", "tool_calls": [call]})
 

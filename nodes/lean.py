@@ -9,7 +9,7 @@ JSON Schema, the call is one JSON object (`flat_calls`).
 import json
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import pairwise
 from typing import Any, Final
@@ -141,9 +141,8 @@ async def offer_for(
     if workflow.lean is None or not _is_lean(request, history):
         return full_offer(workflow)
     own = await workflow.lean.tools(state, scope)
-    ends = (
-        _ENDS if await workflow.lean.may_answer(state, scope) else [one for one in _ENDS if one.name == MORE]
-    )
+    when = await workflow.lean.ends_when(state, scope)
+    ends = [replace(one, description=when) if when and one.name == ANSWER else one for one in _ENDS]
     offered: list[LeanTool] = [*own[: MAX_TOOLS - len(_ENDS)], *ends]
     tools = {one.name: one for one in offered}
     can_force = _server_of(request) not in _unforcing()

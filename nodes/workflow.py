@@ -226,10 +226,10 @@ class LeanProfile(Protocol):
         """Return two flat tools at most, with ids of the artefact as it is now."""
         ...
 
-    async def may_answer(self, state: Any, scope: Scope) -> bool:
-        """Return False while something is missing that a small model would only say it had done."""
+    async def ends_when(self, state: Any, scope: Scope) -> str:
+        """Return when the turn may end, for a small model that would say that it is done; empty for always."""
         del state, scope
-        return True
+        return ""
 
     async def state_block(self, state: Any, scope: Scope) -> str:
         """Return the artefact as it is now in lines that a small model reads; empty for the usual block."""

@@ -150,10 +150,12 @@ async def test_a_server_that_ignores_or_refuses_the_schema_is_offered_tools_from
     start: Any, answer: Say | Fail
 ) -> None:
     chat = start(page_builder.WORKFLOW, f"compatible/other-{type(answer).__name__.lower()}-1.5b")
-    await chat.send("Who are you?", answer, tool_call("answer", text="A page builder."))
+    times = 1 if isinstance(answer, Fail) else 2
+    for _ in range(times):
+        await chat.send("Who are you?", answer, tool_call("answer", text="A page builder."))
     await chat.send("Who made you?", tool_call("answer", text="People."))
     formats = ["response_format" in one.body for one in chat.double.requests]
-    assert formats == [True, False, False]
+    assert formats == [*[True, False] * times, False]
 
 
 async def test_an_answer_that_is_cut_off_in_the_object_is_requested_again(start: Any) -> None:

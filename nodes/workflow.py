@@ -227,7 +227,7 @@ class LeanProfile(Protocol):
         ...
 
     async def ends_when(self, state: Any, scope: Scope) -> str:
-        """Return when the turn may end, for a small model that would say that it is done; empty for always."""
+        """Return when the turn may end, for a small model that would call it done; empty for always."""
         del state, scope
         return ""
 

@@ -64,5 +64,6 @@ class StreamsByKey:
             for end in streams:
                 try:
                     end(error)
-                except Exception:  # noqa: BLE001 -- logged; a bug in one stream keeps no other open
+                except RuntimeError:
+                    # A state that asyncio does not accept keeps no other stream open.
                     _log.exception("a stream of key %s goes on", key_id)

@@ -15,7 +15,7 @@ _CREATE: Final = Script.with_clock("""
 if redis.call('HEXISTS', KEYS[1], 'hash') == 1 then return redis.call('HGET', KEYS[1], 'createdMs') end
 local ms = now_ms()
 redis.call('HSET', KEYS[1], 'hash', ARGV[1], 'owner', ARGV[2], 'permissions', ARGV[3], 'name', ARGV[4],
-  'createdMs', ms)
+  'createdMs', ms, 'usedMs', '')
 if tonumber(ARGV[5]) > 0 then
   redis.call('HSET', KEYS[1], 'expiresMs', string.format('%.0f', tonumber(ms) + tonumber(ARGV[5])))
 end
@@ -33,12 +33,16 @@ return 1
 """)
 
 _EXPIRE: Final = Script.with_clock("""
-if redis.call('HEXISTS', KEYS[1], 'hash') == 0 then return 0 end
-local ends, expires = tonumber(now_ms()) + tonumber(ARGV[1]), redis.call('HGET', KEYS[1], 'expiresMs')
-if not expires or tonumber(expires) > ends then
+local created = redis.call('HGET', KEYS[1], 'createdMs')
+if not created then return false end
+local ms = tonumber(now_ms())
+local ends, expires = ms + tonumber(ARGV[1]), tonumber(redis.call('HGET', KEYS[1], 'expiresMs') or 'inf')
+if expires > ends then
+  local lifetime = expires < math.huge and expires - tonumber(created) or 0
+  redis.call('HSETNX', KEYS[1], 'lifetimeMs', string.format('%.0f', lifetime))
   redis.call('HSET', KEYS[1], 'expiresMs', string.format('%.0f', ends))
 end
-return 1
+return string.format('%.0f', math.max(0, math.min(ends, expires) - ms))
 """)
 
 _NOTE_USE: Final = Script.with_clock("""
@@ -76,6 +80,10 @@ class StoredKey:
     revoked_ms: int | None
     used_ms: int | None
     """About the time of its last use; None for a key that was not used since this is noted."""
+    use_is_known: bool
+    """False if it was created before uses were noted, and was not used since."""
+    lifetime_ms: int
+    """Time from its creation to the end that it was created with; 0 for none."""
     now_ms: int
     """Time of the read."""
 
@@ -116,10 +124,15 @@ async def revoke(storage: Storage, key_id: str) -> None:
         raise unknown_key(key_id)
 
 
-async def expire(storage: Storage, key_id: str, after_s: float) -> None:
-    """Let a key end after so many seconds, or when it would have ended before; raises `Missing`."""
-    if not await _EXPIRE(storage.redis, [caller_keys.api_key(key_id)], [math.ceil(after_s * 1000)]):
+async def expire(storage: Storage, key_id: str, after_s: float) -> float:
+    """Let a key end after so many seconds, or when it would have ended before; return the seconds left.
+
+    Raises `Missing`.
+    """
+    left_ms = await _EXPIRE(storage.redis, [caller_keys.api_key(key_id)], [math.ceil(after_s * 1000)])
+    if left_ms is None:
         raise unknown_key(key_id)
+    return int(left_ms) / 1000
 
 
 async def note_use(storage: Storage, key_id: str) -> None:
@@ -136,15 +149,19 @@ def _stored_key(key_id: str, now_ms: int, reply: Sequence[Any]) -> StoredKey:
     texts = [part.decode() for part in reply]
     fields = dict(zip(texts[::2], texts[1::2], strict=True))
     expires, revoked, used = (fields.get(name) for name in ("expiresMs", "revokedMs", "usedMs"))
+    created_ms = int(fields["createdMs"])
+    lifetime_ms = int(expires) - created_ms if expires else 0
     return StoredKey(
         id=key_id,
         hash=fields["hash"],
         owner=fields["owner"],
         permissions=tuple(fields["permissions"].split()),
         name=fields["name"],
-        created_ms=int(fields["createdMs"]),
+        created_ms=created_ms,
         expires_ms=int(expires) if expires else None,
         revoked_ms=int(revoked) if revoked else None,
         used_ms=int(used) if used else None,
+        use_is_known=used is not None,
+        lifetime_ms=int(fields.get("lifetimeMs", lifetime_ms)),
         now_ms=now_ms,
     )

@@ -1,9 +1,9 @@
 """Use of models: by owner, day, thread and turn with reservations against budgets; and a vendor's limits.
 
-All keys of an owner are in one slot, so that one script decides about a call: parallel calls cannot exceed a
-budget together. Amounts are whole nano-dollars. A call is reserved before it is sent, at what such a call
-is expected to cost, and settled with its usage afterwards; the reservation of a call whose process died ends
-with its lease.
+All keys of an owner are in one slot, so that one script decides about a call: what parallel calls are
+expected to cost does not exceed a budget together. Amounts are whole nano-dollars. A call is reserved before
+it is sent, at what such a call is expected to cost, and settled with its usage afterwards; where that is
+more, a budget is passed by the difference. The reservation of a call whose process died ends with its lease.
 
 The limits of a vendor are shared by all processes. Calls at once are leases, which a process that died loses
 by time. Tokens are a bucket that fills evenly over a minute: a call takes its estimate, and its usage
@@ -86,13 +86,13 @@ end
 return 1
 """)
 
-# ARGV: purpose, model, input in parts of its estimate, output, lifetime. What was long ago weighs less.
 _LIST_OWNER: Final = Script("""
 redis.call('SADD', KEYS[1], ARGV[1])
 redis.call('PEXPIRE', KEYS[1], ARGV[2])
 return 1
 """)
 
+# ARGV: purpose, model, input in parts of its estimate, output, lifetime. What was long ago weighs less.
 _OBSERVE: Final = Script("""
 local stem = ARGV[1] .. ':' .. ARGV[2]
 for metric, value in pairs({input = ARGV[3], output = ARGV[4]}) do

@@ -84,10 +84,10 @@ async def campaign_run(
     taken: list[ArtefactSource] = [
         {"kind": "campaign", "id": one.id, "text": offer_of(one)} for one in campaigns
     ]
-    fact = sources.sources_fact(taken, caller.idempotency_key)
+    fact = sources.sources_fact(taken, caller.idempotency_key, body)
     ad_id = await sources.new_id(storage, KIND, owner, body.adId, caller.idempotency_key)
     artefact = Artefact(storage, KIND, ad_id, owner)
-    sources.require_unused(artefact, await artefact.meta(), fact)
+    sources.require_unused(artefact, await artefact.meta(), fact, caller.idempotency_key)
     fields = body.model_dump(exclude={"campaignIds", "adId", "client", "wish"}, exclude_none=True)
     return await generate_run(storage, AdGenerate(adId=ad_id, brief=offers, **fields), caller), fact
 

@@ -10,15 +10,16 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from pydantic import TypeAdapter
+from pydantic import BaseModel, TypeAdapter
 from typing_extensions import TypedDict
 
 from callsheet.server.artefacts.schemas import ArtefactRef, ArtefactSource
 from callsheet.server.artefacts.service import ArtefactService, claim
-from callsheet.server.http.requests import checked_idempotency_key, identifier
+from callsheet.server.http.requests import body_digest, checked_idempotency_key, identifier
 from callsheet.state.errors import Conflict, Invalid, Missing
 from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.storage.redis.connection import Storage
+from callsheet.storage.runs.idempotency import reused_key
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import Thread
 
@@ -52,31 +53,36 @@ async def new_id(storage: Storage, kind: str, owner: str, given: str | None, key
     return f"{kind}-{derived.replace('-', '')[:20]}"
 
 
-def sources_fact(sources: Sequence[ArtefactSource], key: str | None) -> dict[str, str]:
-    """Return the field of a new artefact's record."""
-    request = hashlib.sha256(key.encode()).hexdigest()[:32] if key else uuid.uuid4().hex
+def sources_fact(sources: Sequence[ArtefactSource], key: str | None, body: BaseModel) -> dict[str, str]:
+    """Return the field of a new artefact's record, which was asked for by `body` with an idempotency key."""
+    name = hashlib.sha256(key.encode()).hexdigest()[:32] if key else uuid.uuid4().hex
+    request = f"{name}-{body_digest(body)[:32]}"
     return {_SOURCES: json.dumps({"request": request, "items": sources}, ensure_ascii=False)}
 
 
-def require_unused(artefact: Artefact, meta: Mapping[str, str], fact: Mapping[str, str]) -> None:
+def require_unused(
+    artefact: Artefact, meta: Mapping[str, str], fact: Mapping[str, str], key: str | None
+) -> None:
     """Raise `Conflict` if there is such an artefact already, unless the same request made it."""
     if not meta.get("owner"):
         return
-    request = json.loads(meta.get(_SOURCES) or "{}").get("request")
-    if request != json.loads(fact[_SOURCES])["request"]:
-        raise Conflict(
-            f"there is a {artefact.kind} {artefact.id!r} already", remedy="choose another id, or none"
-        )
+    # A record of an earlier version has no digest of the body.
+    stored, _, stored_body = json.loads(meta.get(_SOURCES) or "{}").get("request", "").partition("-")
+    name, _, body = json.loads(fact[_SOURCES])["request"].partition("-")
+    if stored != name:
+        raise Conflict(f"{artefact.kind} {artefact.id!r} exists already", remedy="choose another id, or none")
+    if stored_body not in {"", body}:
+        raise reused_key(key)
 
 
 async def claim_new(
-    service: ArtefactService, storage: Storage, thread: Thread, fact: Mapping[str, str]
+    service: ArtefactService, storage: Storage, thread: Thread, fact: Mapping[str, str], key: str | None
 ) -> Artefact:
     """Create the record of a new artefact with its sources; raise `Conflict` for one of another request."""
     artefact = service.artefact(storage, thread)
-    require_unused(artefact, await artefact.meta(), fact)
+    require_unused(artefact, await artefact.meta(), fact, key)
     await claim(storage, thread, fact)
-    require_unused(artefact, await artefact.meta(), fact)
+    require_unused(artefact, await artefact.meta(), fact, key)
     return artefact
 
 

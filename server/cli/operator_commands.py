@@ -17,6 +17,7 @@ _PAGE: Final = 200
 _SPAN: Final = re.compile(r"\A(\d{1,6})([mhd])\Z")
 _UNITS: Final = {"m": "minutes", "h": "hours", "d": "days"}
 _USE: Final = ("modelCalls", "inputTokens", "cachedTokens", "outputTokens", "costUsd", "estimatedCalls")
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 _GROUPS: Final = ("owner", "day", "model")
 
 
@@ -92,9 +93,14 @@ def show_usage(client: ServerClient, args: Args) -> None:
     elif args.csv:
         writer = csv.DictWriter(sys.stdout, [*groups, *_USE], extrasaction="ignore", lineterminator="\n")
         writer.writeheader()
-        writer.writerows(rows)
+        writer.writerows({name: _cell(value) for name, value in row.items()} for row in rows)
     else:
         _print_usage(rows, groups)
+
+
+def _cell(value: Any) -> Any:
+    """Return a value for CSV; an apostrophe keeps spreadsheets from taking a text for a formula."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
 
 
 def _print_usage(rows: list[dict[str, Any]], groups: list[str]) -> None:
@@ -148,11 +154,11 @@ def _pages(client: ServerClient, path: str, limit: int, query: dict[str, Any]) -
 
 def parse_since(text: str, command: str) -> str:
     """Return an ISO 8601 time for a span such as `2h`, a day or a time; raise `UsageError`."""
-    if span := _SPAN.match(text):
-        return (datetime.now(UTC) - timedelta(**{_UNITS[span[2]]: int(span[1])})).isoformat()
     try:
+        if span := _SPAN.match(text):
+            return (datetime.now(UTC) - timedelta(**{_UNITS[span[2]]: int(span[1])})).isoformat()
         since = datetime.fromisoformat(text)
-    except ValueError:
+    except (ValueError, OverflowError):
         raise UsageError(f"--since {text!r} is no time such as 2h or 2026-11-30", command) from None
     return since.replace(tzinfo=since.tzinfo or UTC).isoformat()
 

@@ -118,7 +118,7 @@ def list_keys(args: Args) -> None:
             Text(key["status"], _COLOURS[key["status"]]),
             (key["createdAt"] or "")[:10],
             (key["expiresAt"] or "never")[:10],
-            age(key["usedAt"]) or "never",
+            age(key["usedAt"]) or ("never" if key["useIsKnown"] else "unknown"),
             key["name"],
         )
         for key in keys
@@ -136,7 +136,8 @@ def rotate_key(args: Args) -> None:
         print_json(created)
         return
     print(created["key"])  # noqa: T201 -- what is asked for
-    say(f"Store it now: it is not shown again. {args.id} works for {args.grace:g} hours more.")
+    hours = created["graceSeconds"] / _HOUR_S
+    say(f"Store it now: it is not shown again. {args.id} works for {hours:.3g} hours more.")
 
 
 def revoke_key(args: Args) -> None:

@@ -1,4 +1,4 @@
-"""Work after a run: call its webhook, delete a temporary thread.
+"""Work after a run: list its failure, call its webhook, delete a temporary thread.
 
 Unfinished work stays on the list of open runs, so that another process does it if this one dies.
 """
@@ -60,15 +60,26 @@ class RunFinalizer:
     async def unlist(self, record: Run, attempt: RunAttempt, outcome: RunOutcome) -> None:
         """Remove a run that ended here from its owner's list; list one that failed for operators."""
         await self._runs.unlist(record, attempt.started_ms)
-        if outcome.ending in FAILED_STATUSES:
-            await record_failure(self._storage, record, attempt, outcome)
+        if outcome.ending in FAILED_STATUSES and (ended := await self._find(record.thread, record.id)):
+            await self._list_failure(ended)
+
+    async def _find(self, thread: str, run: str) -> Run | None:
+        try:
+            return await self._runs.get(thread, run)
+        except Missing:
+            return None
+
+    async def _list_failure(self, record: Run) -> None:
+        """List a failed run for operators, once for each failure."""
+        if record.status in FAILED_STATUSES and record.failure_listed_ms != record.updated_ms:
+            await record_failure(self._storage, record)
+            await self._runs.mark_failure_listed(record)
 
     async def finalize(self, thread: str, run: str) -> None:
         """Finalise an ended run; calling it twice is safe."""
-        try:
-            record = await self._runs.get(thread, run)
-        except Missing:
-            record = None
+        record = await self._find(thread, run)
+        if record:
+            await self._list_failure(record)
         if record and record.request["webhook"] and not record.webhook_called:
             if self._tell is None:
                 # Left to a process that may call webhooks.

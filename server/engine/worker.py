@@ -480,14 +480,14 @@ class Worker:
         following = await self.runs.finish(attempt, outcome)
         if changes_questions:
             self.finalizer.start_task(questions.announce(self.storage, record.owner))
-        self.finalizer.start_task(self.finalizer.unlist(record, attempt, outcome))
-        self.finalizer.start_task(self._finalize(record))
+        self.finalizer.start_task(self._finalize(record, attempt, outcome))
         if following:
             self._start(attempt.thread, following)
             self.finalizer.start_task(self.turns.waiting.remove(attempt.thread, following))
 
-    async def _finalize(self, record: Run) -> None:
+    async def _finalize(self, record: Run, attempt: RunAttempt, outcome: RunOutcome) -> None:
         """Finalise an ended run; other processes do it if this one dies."""
+        await self.finalizer.unlist(record, attempt, outcome)
         if look_s := self.finalizer.recheck_after_s(record):
             await self.runs.schedule_check(record.thread, record.id, look_s)
             await self.finalizer.finalize(record.thread, record.id)

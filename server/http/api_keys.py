@@ -64,9 +64,10 @@ async def create_key(
     return created
 
 
-async def rotate_key(storage: Storage, key_id: str, grace_s: float) -> CreatedKey:
-    """Create a key like another one, which ends after `grace_s` seconds; the new one lives as long as it did.
+async def rotate_key(storage: Storage, key_id: str, grace_s: float) -> tuple[CreatedKey, float]:
+    """Create a key like another one, which ends after `grace_s` seconds, or earlier where that was its end.
 
+    Return it and the seconds that the other one has left. It lives as long as that was to live when created.
     Raises `Missing`, and `Conflict` for a key that has ended.
     """
     old = await api_keys.find(storage, key_id)
@@ -76,12 +77,10 @@ async def rotate_key(storage: Storage, key_id: str, grace_s: float) -> CreatedKe
         raise Conflict(f"key {key_id!r} is {old.status}", remedy="create one: callsheet keys create OWNER")
     if not 0 <= grace_s < float("inf"):
         raise Invalid(f"a key cannot go on for {grace_s} seconds", remedy="give 0 hours or more")
-    lifetime_s = (old.expires_ms - old.created_ms) / 1000 if old.expires_ms is not None else 0
     created = await create_key(
-        storage, old.owner, old.permissions[-1], name=old.name, lifetime_s=max(0, lifetime_s)
+        storage, old.owner, old.permissions[-1], name=old.name, lifetime_s=max(0, old.lifetime_ms) / 1000
     )
-    await api_keys.expire(storage, key_id, grace_s)
-    return created
+    return created, await api_keys.expire(storage, key_id, grace_s)
 
 
 async def note_use(storage: Storage, record: StoredKey) -> None:

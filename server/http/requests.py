@@ -407,7 +407,7 @@ async def create_once(
     if key is None:
         return await create(str(uuid.uuid4()))
     storage, owner = app_context(request).storage, current_owner(request)
-    digest = _digest(body)
+    digest = body_digest(body)
     path = path or request.url.path
     name = canonical_json(["request", path, key, digest])
     recorded, new_id = await asyncio.gather(
@@ -425,7 +425,8 @@ async def create_once(
     return created
 
 
-def _digest(body: BaseModel | Sequence[BaseModel]) -> str:
+def body_digest(body: BaseModel | Sequence[BaseModel]) -> str:
+    """Return the SHA-256 of what a request sent, in hex."""
     parts = [body] if isinstance(body, BaseModel) else body
     fields = [part.model_dump(mode="json", exclude_unset=True) for part in parts]
     return hashlib.sha256(canonical_json(fields).encode()).hexdigest()

@@ -62,4 +62,8 @@ class StreamsByKey:
             streams = [*self._streams.get(key_id, ())]
             _log.warning("%d streams end: %s", len(streams), error.message, extra={"key_id": key_id})
             for end in streams:
-                end(error)
+                try:
+                    end(error)
+                except RuntimeError:
+                    # A state that asyncio does not accept keeps no other stream open.
+                    _log.exception("a stream of key %s goes on", key_id)

@@ -44,7 +44,7 @@ class Shutdown:
                 len(self._limits),
             )
         for limit in self._limits:
-            limit.reschedule(0)
+            _end_now(limit)
 
     def add(self, limit: asyncio.Timeout) -> None:
         """Add a request in progress."""
@@ -104,8 +104,9 @@ class _ReplyInProgress:
         """Set once the reply has started."""
 
     def _end_with(self, error: CallsheetError) -> None:
-        self._reason = error
-        self._limit.reschedule(0)
+        if not self._limit.expired():
+            self._reason = error
+            _end_now(self._limit)
 
     async def send(self, message: Message) -> None:
         """Send a part of the reply."""
@@ -171,6 +172,12 @@ class _ReplyInProgress:
         """Return where the events go on, and after which id."""
         known = {"continueAt": self._location, "lastEventId": self._last_id}
         return {name: value for name, value in known.items() if value}
+
+
+def _end_now(limit: asyncio.Timeout) -> None:
+    # One that ends already, and is not through with it, cannot be ended again.
+    if not limit.expired():
+        limit.reschedule(0)
 
 
 def _error(details: dict[str, Any] | None = None) -> Unavailable:

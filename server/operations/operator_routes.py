@@ -280,7 +280,8 @@ def _action_view(entry: JournalEntry) -> dict[str, Any]:
 
 
 def _ms(time: datetime | None) -> int:
-    return int(time.replace(tzinfo=time.tzinfo or UTC).timestamp() * 1000) if time else 0
+    """Return the milliseconds of a time, in UTC where it names no zone; 0 for none, 1 before 1970."""
+    return max(1, int(time.replace(tzinfo=time.tzinfo or UTC).timestamp() * 1000)) if time else 0
 
 
 async def _uses(storage: Storage, first: date, last: date) -> list[tuple[tuple[str, str, str], ModelUsage]]:

@@ -116,7 +116,7 @@ async def create_page(
     it once.
     """
     storage, owner = app_context(request).storage, current_owner(request)
-    ref = await views.create_from_ad(storage, owner, body.adId, body.pageId, idempotency_key)
+    ref = await views.create_from_ad(storage, owner, body, idempotency_key)
     return await views.page_view(ref)
 
 

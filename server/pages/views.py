@@ -9,7 +9,9 @@ from typing import Any, Final
 
 from callsheet.graphs import page_builder
 from callsheet.server.artefacts import sources, views
+from callsheet.server.artefacts.schemas import ArtefactSource
 from callsheet.server.http.requests import identifier
+from callsheet.server.pages.schemas import PageCreate
 from callsheet.server.pages.service import PAGES
 from callsheet.state.errors import Busy, Conflict, Missing
 from callsheet.state.pages import edits, history
@@ -99,21 +101,21 @@ async def page_view(ref: PageRef) -> dict[str, Any]:
     }
 
 
-async def create_from_ad(
-    storage: Storage, owner: str, ad_id: str, page_id: str | None, key: str | None
-) -> PageRef:
+async def create_from_ad(storage: Storage, owner: str, body: PageCreate, key: str | None) -> PageRef:
     """Create a page whose first section has the words of an ad's newest script.
 
     The same idempotency key makes it once. Raises `Missing` without the ad, and `Conflict` for an ad without
     a script and for a page that is there already.
     """
-    ad = await sources.find_source(storage, "ad", ad_id, owner)
+    ad = await sources.find_source(storage, "ad", body.adId, owner)
     script = (await ad.stream_head("voices")).newest
     if script is None:
-        raise Conflict(f"ad {ad_id!r} has no script", remedy="make it first, or choose another ad")
-    name = await sources.new_id(storage, KIND, owner, page_id, key)
-    fact = sources.sources_fact([{"kind": "ad", "id": ad.id, "versions": {"voices": script.id}}], key)
-    artefact = await sources.claim_new(PAGES, storage, await PAGES.find_thread(storage, name, owner), fact)
+        raise Conflict(f"ad {ad.id!r} has no script", remedy="make it first, or choose another ad")
+    name = await sources.new_id(storage, KIND, owner, body.pageId, key)
+    item: ArtefactSource = {"kind": "ad", "id": ad.id, "versions": {"voices": script.id}}
+    fact = sources.sources_fact([item], key, body)
+    thread = await PAGES.find_thread(storage, name, owner)
+    artefact = await sources.claim_new(PAGES, storage, thread, fact, key)
     head = await artefact.stream_head(STREAM)
     if head.newest is None:
         language = str(script.data.get("language") or (await ad.meta()).get("language") or "english")

@@ -62,16 +62,19 @@ def revoke_key(settings: Settings, key_id: str) -> None:
     _with_storage(settings, revoke)
 
 
-def rotate_key(settings: Settings, key_id: str, grace_s: float) -> dict[str, str]:
-    """Create a key in place of another one, which ends after `grace_s`; return its id and its text."""
+def rotate_key(settings: Settings, key_id: str, grace_s: float) -> dict[str, Any]:
+    """Create a key in place of another one, which ends after `grace_s` or earlier.
 
-    async def rotate(opened: Storage) -> CreatedKey:
-        created = await api_keys.rotate_key(opened, key_id, grace_s)
-        await _audit(opened, "key.rotate", key_id, new=created.id, graceSeconds=grace_s)
-        return created
+    Return its id and its text, and the seconds that the other one has left.
+    """
 
-    created = _with_storage(settings, rotate)
-    return {"id": created.id, "key": created.text}
+    async def rotate(opened: Storage) -> tuple[CreatedKey, float]:
+        created, left_s = await api_keys.rotate_key(opened, key_id, grace_s)
+        await _audit(opened, "key.rotate", key_id, new=created.id, graceSeconds=left_s)
+        return created, left_s
+
+    created, left_s = _with_storage(settings, rotate)
+    return {"id": created.id, "key": created.text, "graceSeconds": left_s}
 
 
 async def _audit(opened: Storage, action: str, key_id: str, **details: Any) -> None:
@@ -112,4 +115,5 @@ def _key_json(key: StoredKey) -> dict[str, Any]:
         "expiresAt": time(key.expires_ms),
         "revokedAt": time(key.revoked_ms),
         "usedAt": time(key.used_ms),
+        "useIsKnown": key.use_is_known,
     }

@@ -15,12 +15,14 @@ from callsheet.server.settings.settings import (
     unknown_variables,
     variable_name,
 )
-from callsheet.server.settings.variables import OWN_NAMES, SUFFIX
+from callsheet.server.settings.variables import OWN_NAMES, SECRETS, SUFFIX
 from callsheet.storage.redis import address
 
 HIDDEN: Final = "(hidden)"
-_SECRET: Final = re.compile(r"\A(?:.*_)?(?:KEY|SECRET|PASSWORD|TOKEN)(?:_.*)?\Z")
-_URL_WITH_PASSWORD: Final = re.compile(r"://[^/@]*@")
+_SECRET: Final = re.compile(r"\A(?:.*_)?(?:KEY|SECRET|PASSWORD|TOKEN|HEADERS)(?:_.*)?\Z")
+_SECRET_PARAMETERS: Final = ("pass", "pwd", "token", "key", "secret", "sig", "auth", "credential")
+"""Parts of the names of query parameters whose values are hidden."""
+_SEPARATORS: Final = re.compile(r"([?&;#])")
 
 
 class SettingSource(NamedTuple):
@@ -72,9 +74,25 @@ def _source(name: str, environ: Mapping[str, str], env_file: Mapping[str, str | 
 def _shown(name: str, value: Any) -> str:
     if value in (None, "", ()):
         return ""
-    if isinstance(value, SecretStr) or _SECRET.match(name):
+    text = _text(value)
+    is_url = "://" in text
+    if isinstance(value, SecretStr) or _SECRET.match(name) or (name in SECRETS and not is_url):
         return HIDDEN
+    return _redact(text) if is_url else text
+
+
+def _text(value: Any) -> str:
     if isinstance(value, tuple):
         return ", ".join(value)
-    text = f"{value:g}" if isinstance(value, float) else str(value)
-    return address.redact(text) if "://" in text and _URL_WITH_PASSWORD.search(text) else text
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _redact(url: str) -> str:
+    """Return a URL without user and password, and without the values of parameters that are secret."""
+    return "".join(map(_redact_parameter, _SEPARATORS.split(address.redact(url))))
+
+
+def _redact_parameter(part: str) -> str:
+    name, equals, _ = part.partition("=")
+    is_secret = any(word in name.lower() for word in _SECRET_PARAMETERS)
+    return f"{name}={HIDDEN}" if equals and is_secret else part

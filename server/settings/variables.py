@@ -31,7 +31,7 @@ SECRETS: Final = (
 _PROXIES: Final = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 OWN_NAMES: Final = re.compile(
-    rf"\A(?:CALLSHEET_|REDIS_URL|OTEL_|SPEECH_|GOOGLE_SEARCH_|XDG_DATA_HOME|"
+    rf"\A(?:CALLSHEET_|REDIS_URL|OTEL_|SPEECH_|AZURE_SPEECH_|GOOGLE_TTS_|GOOGLE_SEARCH_|XDG_DATA_HOME|"
     rf"(?:{'|'.join(vendor_prefixes())})_)"
 )
 """Beginning of the names of variables that are read."""

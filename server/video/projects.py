@@ -211,9 +211,9 @@ async def _create_from_lesson(
     narration = Narration.model_validate(version.data)
     name = await sources.new_id(ctx.storage, KIND, owner, body.id, key)
     item: ArtefactSource = {"kind": "lesson", "id": lesson.id, "versions": {"narration": version.id}}
-    fact = sources.sources_fact([item], key)
+    fact = sources.sources_fact([item], key, body)
     thread = await VIDEOS.find_thread(ctx.storage, name, owner)
-    artefact = await sources.claim_new(VIDEOS, ctx.storage, thread, fact)
+    artefact = await sources.claim_new(VIDEOS, ctx.storage, thread, fact, key)
     if (await artefact.stream_head(ORDER)).newest is None:
         scenes = narrated_scenes([_narrated_part(segment) for segment in narration.segments])
         source = origin("person", f"from lesson {lesson.id}")

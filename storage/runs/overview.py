@@ -7,7 +7,7 @@ from typing import Any, Final, cast
 from callsheet.storage import journals
 from callsheet.storage.redis import keys
 from callsheet.storage.redis.connection import Storage
-from callsheet.storage.runs.records import OPEN_STATUSES, Run, RunAttempt, RunOutcome, Status
+from callsheet.storage.runs.records import OPEN_STATUSES, Run, Status
 
 MAX_FAILURES: Final = 10_000
 """Failed runs that are remembered."""
@@ -57,17 +57,17 @@ def _summary(thread: str, run: str, record: Sequence[bytes | None]) -> RunSummar
     return RunSummary(thread, run, graph, owner, cast("Status", status), int(created), int(attempts or 0))
 
 
-async def record_failure(storage: Storage, run: Run, attempt: RunAttempt, outcome: RunOutcome) -> None:
+async def record_failure(storage: Storage, run: Run) -> None:
     """Remember a run that an error ended."""
-    error: Mapping[str, Any] = outcome.error or {}
+    error: Mapping[str, Any] = run.error or {}
     entry = {
         "thread": run.thread,
         "id": run.id,
         "graph": run.graph,
         "owner": run.owner,
-        "status": outcome.ending,
+        "status": run.status,
         "created_ms": run.created_ms,
-        "attempts": attempt.number,
+        "attempts": run.attempts,
         "error": str(error.get("error", "")),
         "message": str(error.get("message", ""))[:_MAX_MESSAGE],
     }

@@ -108,6 +108,10 @@ class Run(RunRequest):
     """True once the webhook was called or given up."""
     fingerprint: str = ""
     """That of its request."""
+    attempts: int = 0
+    """Attempts that processes have begun."""
+    failure_listed_ms: int = 0
+    """`updated_ms` of the failure that operators' list has; 0 for none."""
 
 
 def request_fields(**chosen: Any) -> dict[str, Any]:

@@ -349,6 +349,10 @@ class Runs:
         """Record that the run's webhook was called, or given up."""
         await self._call(scripts.MARK_WEBHOOK_CALLED, thread, run)
 
+    async def mark_failure_listed(self, run: Run) -> None:
+        """Record that operators' list has the run's failure."""
+        await self._call(scripts.MARK_FAILURE_LISTED, run.thread, run.id, run.updated_ms)
+
     async def delete_all(self, thread: str) -> None:
         """Delete the thread's record, runs and events. Twice is safe."""
         while await self._call(scripts.REMOVE, thread):
@@ -403,6 +407,8 @@ def _run(thread: str, run: str, record: Mapping[bytes, bytes]) -> Run:
         cancel=text.get("cancel") or None,  # type: ignore[arg-type]  # an action
         webhook_called="webhookCalled" in text,
         fingerprint=text.get("print", ""),
+        attempts=int(text.get("attempt", 0)),
+        failure_listed_ms=int(text.get("failureListedMs", 0)),
     )
 
 

@@ -327,6 +327,11 @@ if redis.call('EXISTS', run_key(ARGV[1])) == 0 then return 0 end
 return redis.call('HSET', run_key(ARGV[1]), 'webhookCalled', 1)
 """)
 
+MARK_FAILURE_LISTED: Final = _script("""
+if redis.call('EXISTS', run_key(ARGV[1])) == 0 then return 0 end
+return redis.call('HSET', run_key(ARGV[1]), 'failureListedMs', ARGV[2])
+""")
+
 DELETE: Final = _once("""
 local status = redis.call('HGET', run_key(ARGV[1]), 'status')
 if not status then return {'missing'} end

@@ -102,6 +102,7 @@ def test_the_command_line_rotates_keys_and_shows_and_exports_the_audit(
     assert rotated.code == 0, rotated.err
     new_id = rotated.out.split("_")[1]
     assert f"{key_id} works for 2 hours more" in rotated.err
+    assert f"{key_id} works for 2 hours more" in run_command("keys", "rotate", key_id, "--grace", "5").err
     assert run_command("keys", "revoke", key_id).code == 0
     assert run_command("keys", "rotate", key_id).code == 1
     assert "never" in run_command("keys", "list").out
@@ -109,9 +110,10 @@ def test_the_command_line_rotates_keys_and_shows_and_exports_the_audit(
     assert [(one["action"], one["target"]) for one in listed] == [
         ("key.revoke", key_id),
         ("key.rotate", key_id),
+        ("key.rotate", key_id),
         ("key.create", key_id),
     ]
-    assert listed[1]["details"]["new"] == new_id
+    assert listed[2]["details"]["new"] == new_id
     assert key not in str(listed)
     assert listed[0]["owner"].startswith("operator ")
     header, first, *_ = run_command("audit", "list", "--since", "1h").out.splitlines()

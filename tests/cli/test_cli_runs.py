@@ -80,7 +80,13 @@ def test_an_operator_lists_the_runs_of_all_owners(run_command: RunCommand, runs:
     [run] = json.loads(chosen.out)
     assert (run["runId"], run["attempts"], run["status"]) == ("r-1", 1, "running")
     assert "no such runs" in run_command("runs", "list", "--all-owners", "--status", "error").out
-    for wrong in (("--status", "running"), ("--all-owners", "--since", "soon")):
+    for since in ("60000d", "1805-01-01"):
+        assert run_command("runs", "list", "--all-owners", "--since", since).code == 0
+    for wrong in (
+        ("--status", "running"),
+        ("--all-owners", "--since", "soon"),
+        ("--all-owners", "--since", "999999d"),
+    ):
         assert run_command("runs", "list", *wrong).code == 2
     assert_refused(run_command("runs", "list", "--all-owners", "--status", "odd"), "status")
 
@@ -90,7 +96,7 @@ def test_the_use_of_models_is_shown_by_owner_and_model_and_as_csv(
 ) -> None:
     async def use_models() -> None:
         async with connect(valkey_url) as storage:
-            for owner in ("local", "anna"):
+            for owner in ("local", "anna", "=1+1"):
                 account = await spending.with_redis_day(storage, Account(owner, "t", "m"))
                 for call, model in (("c1", "m1"), ("c2", "m2")):
                     await spending.reserve(storage, account, call, 0.0, Budgets(), 60)
@@ -101,8 +107,10 @@ def test_the_use_of_models_is_shown_by_owner_and_model_and_as_csv(
     header, *rows = run_command("usage", "--by", "owner,model", "--csv").out.splitlines()
     assert header == "owner,model,modelCalls,inputTokens,cachedTokens,outputTokens,costUsd,estimatedCalls"
     assert rows == [
-        f"{owner},{model},1,10,0,5,0.25,0" for owner in ("anna", "local") for model in ("m1", "m2")
+        f"{owner},{model},1,10,0,5,0.25,0" for owner in ("'=1+1", "anna", "local") for model in ("m1", "m2")
     ]
+    for_all = json.loads(run_command("usage", "--by", "owner,model", "--json").out)
+    assert for_all[0]["owner"] == "=1+1", "only spreadsheets take it for a formula"
     [own] = json.loads(run_command("usage", "--by", "day", "--json").out)
     assert (own["modelCalls"], own["costUsd"]) == (2, 0.5)
     assert "$0.2500" in run_command("usage").out

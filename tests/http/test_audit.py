@@ -117,7 +117,8 @@ async def test_an_action_that_the_audit_cannot_take_is_done_and_logged(
 
 async def test_a_rotated_key_works_for_its_grace_and_the_new_one_is_alike(storage: Storage) -> None:
     old = await api_keys.create_key(storage, "anna", "admin", name="laptop", lifetime_s=3_600)
-    new = await api_keys.rotate_key(storage, old.id, 60)
+    new, left_s = await api_keys.rotate_key(storage, old.id, 60)
+    assert left_s == 60
     before, after = [await stored_keys.find(storage, key.id) for key in (old, new)]
     assert before
     assert after
@@ -127,7 +128,12 @@ async def test_a_rotated_key_works_for_its_grace_and_the_new_one_is_alike(storag
     assert after.expires_ms is not None
     assert before.expires_ms - before.now_ms <= 60_000
     assert 3_590_000 <= after.expires_ms - after.created_ms <= 3_600_000
-    await api_keys.rotate_key(storage, old.id, 3_600)
+    second, left_s = await api_keys.rotate_key(storage, old.id, 3_600)
+    assert left_s <= 60
+    twice = await stored_keys.find(storage, second.id)
+    assert twice
+    assert twice.expires_ms is not None
+    assert twice.expires_ms - twice.created_ms == 3_600_000, "the end by the rotation is not inherited"
     again = await stored_keys.find(storage, old.id)
     assert again
     assert again.expires_ms == before.expires_ms, "a longer grace does not give a key more time"
@@ -136,13 +142,26 @@ async def test_a_rotated_key_works_for_its_grace_and_the_new_one_is_alike(storag
         await api_keys.rotate_key(storage, old.id, 60)
 
 
+async def test_a_key_without_an_end_has_successors_without_an_end(storage: Storage) -> None:
+    old = await api_keys.create_key(storage, "anna", "read")
+    for _ in range(2):
+        new, _ = await api_keys.rotate_key(storage, old.id, 60)
+        stored = await stored_keys.find(storage, new.id)
+        assert stored
+        assert stored.expires_ms is None
+
+
 async def test_the_last_use_of_a_key_is_kept_without_a_write_for_each_request(
     http: httpx.AsyncClient, storage: Storage
 ) -> None:
     key_id = str(http.headers["X-Api-Key"]).split("_")[1]
     unused = await stored_keys.find(storage, key_id)
     assert unused
-    assert unused.used_ms is None
+    assert (unused.used_ms, unused.use_is_known) == (None, True)
+    await storage.redis.hdel(f"apikey:{{{key_id}}}", "usedMs")
+    of_earlier_version = await stored_keys.find(storage, key_id)
+    assert of_earlier_version
+    assert not of_earlier_version.use_is_known
     assert (await http.get("/api/ads")).status_code == 200
     used = await stored_keys.find(storage, key_id)
     assert used

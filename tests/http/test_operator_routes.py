@@ -90,6 +90,11 @@ async def test_runs_are_chosen_by_status_owner_and_time(admin: httpx.AsyncClient
     of_one = await every_page(admin, "/api/admin/runs", limit=20, owner="owner-07")
     assert [run["runId"] for run in of_one] == ["run-owner-07"]
     assert await every_page(admin, "/api/admin/runs", limit=20, since="2099-01-01T00:00:00Z") == []
+    all_times = {"since": "1805-01-01T00:00:00Z", "status": ["error", "running"]}
+    early = await every_page(admin, "/api/admin/runs", limit=20, **all_times)
+    assert {run["owner"] for run in early} == {"owner-00", "owner-01"}
+    audit = await admin.get("/api/admin/audit", params={"since": "1805-01-01T00:00:00"})
+    assert audit.status_code == 200, audit.text
     for wrong in ({"status": "odd"}, {"after": "x"}, {"since": "yesterday"}, {"limit": 1000}):
         assert (await admin.get("/api/admin/runs", params=wrong)).status_code == 422
 

@@ -293,6 +293,35 @@ def test_the_configuration_shows_values_and_sources_and_hides_secrets(
 
 
 @pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Basic hunter22", HIDDEN),
+        ("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "x-team=hunter22", HIDDEN),
+        (
+            "CALLSHEET_CAMPAIGNS_URL",
+            "postgresql://db.example/c?sslmode=require&password=hunter22#x",
+            f"postgresql://db.example/c?sslmode=require&password={HIDDEN}#x",
+        ),
+        (
+            "OPENAI_BASE_URL",
+            "https://m.example/v1?Api-Key=hunter22",
+            f"https://m.example/v1?Api-Key={HIDDEN}",
+        ),
+        ("OPENAI_BASE_URL", "https://me:hunter22/x@m.example/v1", "https://***@m.example/v1"),
+        ("AZURE_SPEECH_REGION", "westeurope", "westeurope"),
+        ("GOOGLE_TTS_URL", "https://speech.example", "https://speech.example"),
+        ("AZURE_SPEECH_KEY", "hunter22", HIDDEN),
+    ],
+)
+def test_the_configuration_has_every_variable_that_is_read_and_hides_secrets_in_headers_and_urls(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, expected: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    [line] = [one for one in read_configuration(os.environ).settings if one.name == name]
+    assert (line.value, line.source) == (expected, "environment")
+
+
+@pytest.mark.parametrize(
     ("given", "expected"),
     [
         ({"HTTP_PROXY": "http://p:1"}, "localhost,127.0.0.1,::1"),

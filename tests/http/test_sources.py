@@ -33,6 +33,12 @@ async def post(client: httpx.AsyncClient, path: str, body: dict[str, Any], key: 
     return await client.post(path, json=body, headers={"Idempotency-Key": key} if key else {})
 
 
+def assert_reused(reply: httpx.Response, key: str) -> None:
+    """The key of a request that made something was sent with another body."""
+    expected = (409, f"idempotency key {key!r} is already used for another request")
+    assert (reply.status_code, reply.json()["error"]) == expected
+
+
 async def links(client: httpx.AsyncClient, kind: str, name: str) -> tuple[list[Any], list[Any]]:
     view = (await client.get(f"/api/artefacts/{kind}/{name}")).json()
     return view["sources"], view["uses"]
@@ -56,7 +62,9 @@ async def test_campaigns_become_an_ad_whose_record_names_them(client: httpx.Asyn
     assert again.json()["adId"] == ad_id
     assert (await client.get(f"/api/ads/{ad_id}/voices")).json()["versions"][-1]["id"] == "v1"
     taken = await post(client, "/api/ads", {**body, "adId": ad_id})
-    assert taken.status_code == 409
+    assert (taken.status_code, taken.json()["error"]) == (409, f"ad {ad_id!r} exists already")
+    changed = await post(client, "/api/ads", {**body, "campaignIds": [other["id"]]}, "ad-of-campaigns")
+    assert_reused(changed, "ad-of-campaigns")
     both = {"campaignIds": [first["id"], other["id"]], **OFFLINE}
     refusal = await post(client, "/api/ads", both)
     assert (refusal.status_code, "send `client`" in refusal.json()["remedy"]) == (422, True)
@@ -95,6 +103,8 @@ async def test_an_ad_becomes_a_page_once_and_both_records_say_so(client: httpx.A
     assert shown["button"]["attributes"]["href"] == "https://bakery.example"
     again = (await post(client, "/api/pages", {"adId": "ad-1"}, "page-of-ad")).json()
     assert (again["pageId"], again["versionId"]) == (view["pageId"], "v1")
+    assert (await client.post("/api/ai/generate", json={**GENERATE, "adId": "ad-2"})).status_code == 200
+    assert_reused(await post(client, "/api/pages", {"adId": "ad-2"}, "page-of-ad"), "page-of-ad")
     voices = (await client.get("/api/ads/ad-1/voices")).json()["versions"][-1]["id"]
     assert (await links(client, "page", view["pageId"]))[0] == [
         {"kind": "ad", "id": "ad-1", "versions": {"voices": voices}}
@@ -125,6 +135,9 @@ async def test_a_lesson_becomes_scenes_that_last_as_long_as_its_narration(client
     again = (await post(client, "/api/projects", body, "film-of-lesson")).json()
     assert [one["versionId"] for one in again["scenes"]] == [one["versionId"] for one in view["scenes"]]
     assert (await post(client, "/api/projects", body)).status_code == 409
+    assert_reused(
+        await post(client, "/api/projects", {**body, "name": "B"}, "film-of-lesson"), "film-of-lesson"
+    )
     assert (await links(client, "lesson", str(lesson.session_id)))[1] == [{"kind": "video", "id": "film"}]
     assert (await links(client, "video", "film"))[0] == [
         {"kind": "lesson", "id": lesson.session_id, "versions": {"narration": "v1"}}

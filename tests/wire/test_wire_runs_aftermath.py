@@ -12,8 +12,9 @@ from callsheet.server.engine.finalizer import FINISHED_RUN_TTL_S, RunFinalizer
 from callsheet.server.engine.worker import Worker
 from callsheet.server.http.context import AppContext
 from callsheet.server.settings.settings import Settings
+from callsheet.storage import journals
 from callsheet.storage.redis import keys
-from callsheet.storage.runs.records import Run, RunOutcome, RunRequest, request_fields
+from callsheet.storage.runs.records import Run, RunAttempt, RunOutcome, RunRequest, request_fields
 from callsheet.storage.runs.runs import Runs
 from tests.doubles.served import app_client
 from tests.doubles.waiting import eventually
@@ -110,3 +111,27 @@ async def test_a_webhook_is_called_once_by_another_process_if_the_first_died(con
     await with_webhooks.finalize("t", run)
     assert webhook_caller.runs == [run]
     assert await open_runs(runs) == []
+
+
+async def test_a_failure_is_listed_once_by_another_process_if_the_first_died(context: AppContext) -> None:
+    runs, run = context.worker.runs, str(uuid.uuid4())
+    await runs.create(RunRequest("t", run, "counter", "local", request_fields(input={"x": 1})))
+    attempt = await runs.claim("t", run)
+    assert isinstance(attempt, RunAttempt)
+    outcome = RunOutcome("error", "error", error={"error": "Unavailable", "message": "no vendor"})
+    await runs.finish(attempt, outcome)
+    finalizer = RunFinalizer(context.storage, runs, context.saver, None)
+    assert await open_runs(runs) == [("t", run)]
+    await finalizer.finalize("t", run)
+    await finalizer.finalize("t", run)
+    await finalizer.unlist(await runs.get("t", run), attempt, outcome)
+    assert await open_runs(runs) == []
+    [entry] = await journals.read(context.storage, keys.FAILED_RUNS, most=10)
+    listed = {name: entry.fields[name] for name in ("id", "status", "attempts", "error", "message")}
+    assert listed == {
+        "id": run,
+        "status": "error",
+        "attempts": 1,
+        "error": "Unavailable",
+        "message": "no vendor",
+    }

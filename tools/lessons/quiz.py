@@ -93,7 +93,10 @@ class _QuizWriter:
                 filled.append(await fill_in(model, QuizSheet, QUIZ_PROMPT, request, [(filled[0].form, wish)]))
                 corrections = filled[1].form.questions[: len(wrong)]
                 corrected, still_wrong = self._sort(corrections)
-                proven, wrong = [*proven, *corrected], [*_uncorrected(wrong, corrections), *still_wrong]
+                proven, wrong = (
+                    [*proven, *corrected],
+                    [*_without_correction(wrong, corrections), *still_wrong],
+                )
             except Unavailable:
                 # The questions that are proven are a quiz without the others.
                 pass
@@ -145,7 +148,7 @@ class _QuizWriter:
         )
 
 
-def _uncorrected(wrong: Sequence[_Wrong], corrections: Sequence[WrittenQuestion]) -> list[_Wrong]:
+def _without_correction(wrong: Sequence[_Wrong], corrections: Sequence[WrittenQuestion]) -> list[_Wrong]:
     """Return the wrong questions for which no correction came; one belongs to a question on its fact."""
     remaining = [*wrong]
     for correction in corrections:

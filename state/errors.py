@@ -20,6 +20,7 @@ CallsheetError
 │   ├── TimedOut         no answer in time; the outcome may be unknown (504)
 │   │   └── OutcomeUnknown         the effect may have happened; no retry without a person's consent
 │   ├── UnusableAnswer   a model's answers do not fit a form, or refuse; its service works
+│   ├── UnreadableSound  bytes that an engine of speech sent are no sound
 │   ├── NotReached        the other side was not reached, so a retry is safe
 │   │   └── DeadLink       an address that the caller gave does not answer; no service of ours has failed
 │   │       └── SlowLink     it does not answer in time; also a TimedOut
@@ -124,6 +125,10 @@ class OutcomeUnknown(TimedOut):
 
 class UnusableAnswer(Unavailable):
     """A model's answers do not fit a form, or refuse; its service works, and asking again at once is vain."""
+
+
+class UnreadableSound(Unavailable):
+    """Bytes that an engine of speech sent are no sound."""
 
 
 class NotReached(Unavailable):

@@ -340,6 +340,8 @@ def move_step(record: Execution, step_id: str, before: str, now_ms: int) -> Exec
     `Conflict` for a step that would pass one that it waits for, or that waits for it.
     """
     one = _pending(record, step_id, "moved")
+    if before == step_id:
+        return record
     steps = [other for other in record["steps"] if other is not one]
     place = steps.index(_pending(record, before, "preceded by another one")) if before else len(steps)
     was = record["steps"].index(one)

@@ -1,8 +1,16 @@
-"""Text that UTF-8 can encode: half of a surrogate pair is no character."""
+"""Text that UTF-8 and XML can have: half of a surrogate pair is no character."""
 
-from typing import Any
+import re
+from typing import Any, Final
 
 from callsheet.state.nested_values import replace_parts
+
+_NOT_XML: Final = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def xml_safe(text: str) -> str:
+    """Return `text` with a blank for each character that XML cannot have."""
+    return _NOT_XML.sub(" ", text)
 
 
 def utf8_safe(text: str) -> str:

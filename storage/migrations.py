@@ -205,4 +205,10 @@ async def _add(storage: Storage, key: str, name: str, since_ms: int) -> None:
     await execute(storage.redis, "ZADD", key, "NX", since_ms, name)
 
 
-_MIGRATIONS: Final = (_list_questions, _list_runs, _rename_fields)
+async def _delete_unused(storage: Storage, renew: Renew) -> None:
+    """Delete the key that no reader has any more."""
+    await execute(storage.redis, "DEL", "callsheet:owners-listed")
+    await renew()
+
+
+_MIGRATIONS: Final = (_list_questions, _list_runs, _rename_fields, _delete_unused)

@@ -8,12 +8,12 @@ from xml.sax.saxutils import escape, quoteattr
 from callsheet.providers.speech import Line, timeout_s
 from callsheet.providers.speech.service import ServiceSettings, SpeechService
 from callsheet.state.errors import Invalid
+from callsheet.state.unicode import xml_safe
 
 _KEY: Final = "AZURE_SPEECH_KEY"
 _REGION: Final = "AZURE_SPEECH_REGION"
 _URL: Final = "AZURE_SPEECH_URL"
 _REGION_FORM: Final = re.compile(r"[a-z0-9]{2,40}")
-_NOT_XML: Final = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _FORMAT: Final = "riff-24khz-16bit-mono-pcm"
 
 
@@ -38,7 +38,7 @@ def ssml(line: Line) -> str:
     """Return the document of a line; its text and its names are escaped."""
     locale = "-".join(line.speaker.split("-")[:2])
     rate = f"{round(100 * (line.speed - 1)):+d}%"
-    text = escape(_NOT_XML.sub(" ", line.text))
+    text = escape(xml_safe(line.text))
     return (
         '<speak version="1.0" xmlns="http://www.w3.org/2001/10/synthesis"'
         f" xml:lang={quoteattr(locale)}><voice name={quoteattr(line.speaker)}>"

@@ -178,7 +178,7 @@ async def export_handoff(ad_id: str, query: Annotated[HandoffQuery, Query()], re
     ref = await edits.find_ad(app_context(request).storage, ad_id, current_owner(request))
     chosen = RenderRequest(**query.model_dump(exclude={"mediaUrl"}))
     files = await handoff.handoff_files(await audio.read_score(ref, chosen), query.mediaUrl)
-    return await zip_reply(files, f"{ref.artefact.id}.zip")
+    return await zip_reply(files, f"{ref.artefact.id}.zip", ref.thread.owner)
 
 
 @voice_router.get("/{voice_id}/preview", responses=_FILE, response_class=Response)

@@ -168,7 +168,7 @@ def require_known(record: Execution, names: Sequence[str]) -> set[str]:
     known = {one["step"]["id"] for one in record["steps"]}
     if unknown := [name for name in names if name not in known]:
         raise Invalid(
-            f"the step waits for {', '.join(unknown)}, which the execution has not",
+            f"the execution has no step {', '.join(map(repr, unknown))}",
             remedy=f"its steps are: {', '.join(sorted(known))}",
         )
     return known

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from callsheet.providers.speech import Line, Speech, SpeechEngines, configured_speech
-from callsheet.state.errors import NotInstalled
+from callsheet.state.errors import NotInstalled, UnreadableSound
 from callsheet.state.plan import canonical_json
 from callsheet.storage.artefacts import recordings
 from callsheet.storage.redis.connection import Storage
@@ -37,13 +37,18 @@ async def speech_of(
 ) -> AsyncIterator[list[bytes]]:
     """Yield a sound file for each line; those that were spoken within a day are not spoken again.
 
-    New ones are kept once the block that reads them has succeeded: an engine may send what is no sound.
+    All are kept at once, so that a retry of the block does not pay for them again. A block that raises
+    `UnreadableSound` drops them: an engine may send what is no sound.
     """
     names = [digest_of(speech.model, asdict(line)) for line in lines]
     clips = {name: await recordings.speech_clip(storage, owner, name) for name in names}
     missing = {name: line for name, line in zip(names, lines, strict=True) if clips[name] is None}
     if missing:
         clips |= dict(zip(missing, await speech.say([*missing.values()]), strict=True))
-    yield [clips[name] or b"" for name in names]
     for name in missing:
         await recordings.keep_speech_clip(storage, owner, name, clips[name] or b"")
+    try:
+        yield [clips[name] or b"" for name in names]
+    except UnreadableSound:
+        await recordings.drop_speech_clips(storage, owner, names)
+        raise

@@ -1,16 +1,21 @@
 """ZIP files as replies: the same content has the same bytes."""
 
 import asyncio
-import io
+import os
+import tempfile
 import zipfile
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import AsyncIterable, AsyncIterator, Mapping
+from typing import IO, Any, Final
 from urllib.parse import quote
 
 from starlette.responses import Response
 
+from callsheet.server.http.replies import StreamingReply
+from callsheet.tools.guard.sandbox import owner_turn
+
 _TIME: Final = (1980, 1, 1, 0, 0, 0)
 """Time of every file inside."""
+_PIECE_BYTES: Final = 1_000_000
 ZIP: Final[dict[str, Any]] = {
     "content": {"application/zip": {"schema": {"type": "string", "format": "binary"}}},
     "description": "A ZIP file",
@@ -26,15 +31,38 @@ def download_headers(name: str) -> dict[str, str]:
     }
 
 
-async def zip_reply(files: Mapping[str, bytes], name: str) -> Response:
-    """Return a ZIP file of the files as a reply."""
-    content = await asyncio.to_thread(_zip_content, files)
-    return Response(content, media_type="application/zip", headers=download_headers(name))
+async def zip_reply(
+    files: Mapping[str, bytes] | AsyncIterable[tuple[str, bytes]], name: str, owner: str
+) -> Response:
+    """Return a ZIP file of the files as a reply; it is on disk until it is sent. An owner's take turns."""
+    pairs = _pairs(files) if isinstance(files, Mapping) else files
+    target = await asyncio.to_thread(tempfile.TemporaryFile)
+    try:
+        async with owner_turn(f"zip:{owner}"):
+            size = await _write_zip(target, pairs)
+    except BaseException:
+        target.close()
+        raise
+    headers = {**download_headers(name), "Content-Length": str(size)}
+    return StreamingReply(_content(target), media_type="application/zip", headers=headers)
 
 
-def _zip_content(files: Mapping[str, bytes]) -> bytes:
-    target = io.BytesIO()
+async def _pairs(files: Mapping[str, bytes]) -> AsyncIterator[tuple[str, bytes]]:
+    for pair in files.items():
+        yield pair
+
+
+async def _write_zip(target: IO[bytes], files: AsyncIterable[tuple[str, bytes]]) -> int:
+    """Write the ZIP file, and return its size."""
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in files.items():
-            archive.writestr(zipfile.ZipInfo(name, _TIME), content, zipfile.ZIP_DEFLATED)
-    return target.getvalue()
+        async for name, content in files:
+            info = zipfile.ZipInfo(name, _TIME)
+            await asyncio.to_thread(archive.writestr, info, content, zipfile.ZIP_DEFLATED)
+    return target.seek(0, os.SEEK_END)
+
+
+async def _content(file: IO[bytes]) -> AsyncIterator[bytes]:
+    with file:
+        file.seek(0)
+        while piece := await asyncio.to_thread(file.read, _PIECE_BYTES):
+            yield piece

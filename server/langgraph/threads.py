@@ -39,7 +39,7 @@ from callsheet.server.langgraph.schemas import (
 )
 from callsheet.server.langgraph.starting import default_ttl, require_one_workflow
 from callsheet.server.langgraph.states import Superstep, find_state
-from callsheet.state.errors import CallsheetError, Missing, Refused
+from callsheet.state.errors import CallsheetError, Invalid, Missing, Refused
 from callsheet.storage.checkpoints import maintenance
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.selection import Order, select
@@ -326,6 +326,8 @@ async def update_thread(
 def _new_graph(ctx: AppContext, record: Thread, metadata: JsonObject) -> str:
     """Return the graph to move a thread to, which has another one; "" for none."""
     graph = metadata.get("graph_id")
+    if not isinstance(graph, str | None):
+        raise Invalid("`graph_id` in the metadata is no text", remedy="name a graph, or leave it out")
     if not record.graph or graph in {None, record.graph}:
         return ""
     if graph not in ctx.graphs:

@@ -58,7 +58,7 @@ async def export_lesson_quiz(
     quiz = await _find_quiz(lesson)
     name = f"quiz-{lesson.thread.id}.{'zip' if file_format == 'qti' else file_format}"
     if file_format == "qti":
-        return await zip_reply(quiz_export.qti(quiz), name)
+        return await zip_reply(quiz_export.qti(quiz), name, lesson.thread.owner)
     writer, media_type = _WRITERS[file_format]
     return Response(writer(quiz), media_type=media_type, headers=download_headers(name))
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Final, Literal
 from urllib.parse import urljoin
 
@@ -45,8 +45,10 @@ async def check_view(ref: PageRef, version_id: str | None) -> PageChecks:
     return PageChecks(pageId=ref.artefact.id, verdict=worst, checks=checks)
 
 
-async def site_files(ref: PageRef, version_id: str | None, url: str, *, external: bool) -> dict[str, bytes]:
-    """Return the files of a version by name: the page, the uploads that it names, and what is not among them.
+async def site_files(
+    ref: PageRef, version_id: str | None, url: str, *, external: bool
+) -> AsyncIterator[tuple[str, bytes]]:
+    """Yield the files of a version with names: the page, the uploads that it names, and what is left out.
 
     `url` is the address at which it will be served, or empty.
     """
@@ -60,10 +62,10 @@ async def site_files(ref: PageRef, version_id: str | None, url: str, *, external
     document = await asyncio.to_thread(
         render_document, page, paths, external=external, publication=publication
     )
-    contents = {"index.html": document.html.encode()}
+    yield "index.html", document.html.encode()
     for path, file_id in names.values():
         pieces = files.pieces(ref.storage, ref.artefact, file_id)
-        contents[path] = b"".join([piece async for piece in pieces])
+        yield path, b"".join([piece async for piece in pieces])
     own = upload_url(ref.artefact.id, "")
     outside = [
         address
@@ -71,8 +73,7 @@ async def site_files(ref: PageRef, version_id: str | None, url: str, *, external
         if address not in names and (address.startswith(own) or (kind != "link" and "://" in address))
     ]
     if outside:
-        contents["not-included.txt"] = "".join(f"{one}\n" for one in dict.fromkeys(outside)).encode()
-    return contents
+        yield "not-included.txt", "".join(f"{one}\n" for one in dict.fromkeys(outside)).encode()
 
 
 def _addresses(page: Page) -> Iterator[tuple[str, str]]:

@@ -256,8 +256,8 @@ async def export_page(request: Request, ref: _Page, query: Annotated[PageExportQ
     """
     external = query.external == "linked"
     if query.format == "zip":
-        contents = await publishing.site_files(ref, query.version, query.url, external=external)
-        return await zip_reply(contents, f"{ref.artefact.id}.zip")
+        contents = publishing.site_files(ref, query.version, query.url, external=external)
+        return await zip_reply(contents, f"{ref.artefact.id}.zip", ref.owner)
     files = _own_files(request, ref.artefact.id) if query.view == "frame" else "'self'"
     document = await views.export_html(
         ref, query.version, inline=query.images == "inline", external=external, files=files

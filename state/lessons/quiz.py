@@ -3,9 +3,9 @@
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, Literal
+from typing import Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from callsheet.state.figures import all_numbers, figures, number_tokens
 from callsheet.state.languages import find
@@ -32,7 +32,8 @@ class QuizQuestion(BaseModel):
 
     model_config = ConfigDict(frozen=True, json_schema_serialization_defaults_required=True)
 
-    id: str
+    id: str = Field(pattern="^q[0-9]{1,4}$")
+    """Also a file's name in a QTI package."""
     factId: str  # noqa: N815 -- the wire's name
     kind: Literal["gap", "choice", "open", "card"]
     """`gap` has a blank in a sentence of the fact; `card` asks for all of a fact by its concept."""
@@ -42,6 +43,12 @@ class QuizQuestion(BaseModel):
     """Of a `choice`, in the order in which they are shown; one is the answer."""
     source: str
     """The fact's text, which holds the answer."""
+
+    @model_validator(mode="after")
+    def _has_answer(self) -> Self:
+        if self.kind == "choice" and self.answer not in self.choices:
+            raise ValueError(f"the answer {self.answer!r} is none of the choices")
+        return self
 
 
 class Quiz(BaseModel):
@@ -57,6 +64,12 @@ class Quiz(BaseModel):
     questions: tuple[QuizQuestion, ...]
     notes: tuple[str, ...] = ()
     """Sentences on questions that were left out."""
+
+    @model_validator(mode="after")
+    def _has_distinct_ids(self) -> Self:
+        if len({one.id for one in self.questions}) < len(self.questions):
+            raise ValueError("two questions have the same id")
+        return self
 
 
 def gap_quiz(facts: Sequence[Fact], topic: str, language: str) -> Quiz:

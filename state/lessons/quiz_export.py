@@ -11,11 +11,13 @@ from xml.etree.ElementTree import Element, SubElement
 from callsheet.state.languages import find
 from callsheet.state.lessons.narration_export import escape_markdown
 from callsheet.state.lessons.quiz import GAP, Quiz, QuizQuestion
+from callsheet.state.unicode import xml_safe
 
 _QTI: Final = "http://www.imsglobal.org/xsd/imsqti_v2p2"
 _PACKAGE: Final = "http://www.imsglobal.org/xsd/imscp_v1p1"
 _TEMPLATES: Final = "http://www.imsglobal.org/question/qti_v2p2/rptemplates"
-_NOT_XML: Final = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_FORMULA: Final = re.compile(r"[=@\t\r]|[+-](?![0-9][0-9.,]*+\Z)")
+"""Start of a cell that a spreadsheet would run; a plain number with a sign is none."""
 _ANKI: Final = "#separator:Comma\n#html:false\n#columns:Front,Back,Source\n"
 """Lines by which Anki reads the file as it is meant: nothing in it is HTML."""
 
@@ -42,7 +44,8 @@ def anki(quiz: Quiz) -> str:
     writer = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_ALL)
     for question in quiz.questions:
         front = "\n".join([question.prompt, *(f"– {choice}" for choice in question.choices)])
-        writer.writerow([front, question.answer, question.source])
+        cells = (front, question.answer, question.source)
+        writer.writerow([f"'{cell}" if _FORMULA.match(cell) else cell for cell in cells])
     return _ANKI + file.getvalue()
 
 
@@ -59,14 +62,9 @@ def _file(root: Element) -> bytes:
     return content + b"\n"
 
 
-def _clean(text: str) -> str:
-    """Return the text without characters that XML cannot have."""
-    return _NOT_XML.sub(" ", text)
-
-
 def _add(parent: Element, name: str, text: str = "", **attributes: str) -> Element:
-    element = SubElement(parent, name, {key: _clean(value) for key, value in attributes.items()})
-    element.text = _clean(text) or None
+    element = SubElement(parent, name, {key: xml_safe(value) for key, value in attributes.items()})
+    element.text = xml_safe(text) or None
     return element
 
 
@@ -87,7 +85,7 @@ def _manifest(quiz: Quiz, items: list[str]) -> Element:
 
 
 def _test(quiz: Quiz, items: list[str]) -> Element:
-    root = Element("assessmentTest", {"xmlns": _QTI, "identifier": "test", "title": _clean(quiz.topic)})
+    root = Element("assessmentTest", {"xmlns": _QTI, "identifier": "test", "title": xml_safe(quiz.topic)})
     part = _add(root, "testPart", identifier="part", navigationMode="nonlinear", submissionMode="individual")
     section = _add(part, "assessmentSection", identifier="section", title=quiz.topic, visible="true")
     for question, name in zip(quiz.questions, items, strict=True):
@@ -103,7 +101,7 @@ def _item(question: QuizQuestion, language: str) -> Element:
         {
             "xmlns": _QTI,
             "identifier": question.id,
-            "title": _clean(question.prompt[:120]),
+            "title": xml_safe(question.prompt[:120]),
             **code,
             "adaptive": "false",
             "timeDependent": "false",
@@ -143,4 +141,4 @@ def _add_body(root: Element, question: QuizQuestion) -> None:
     line = _add(body, "p", before if gap else f"{before} ")
     length = str(len(question.answer))
     entry = _add(line, "textEntryInteraction", responseIdentifier="RESPONSE", expectedLength=length)
-    entry.tail = _clean(after) or None
+    entry.tail = xml_safe(after) or None

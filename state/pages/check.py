@@ -104,14 +104,16 @@ def _headings(elements: list[Element]) -> Iterator[PageCheck]:
     first = [name for name, level in levels if level == 1]
     yield _check(
         "one main heading",
-        f"{len(first)} headings of level 1",
+        f"{len(first)} heading{'' if len(first) == 1 else 's'} of level 1",
         "give one heading `level` 1, and the others 2 or more",
         first[1:] or [name for name, _ in levels[:1]] if len(first) != 1 else (),
         "pass" if len(first) == 1 else "fail",
     )
     jumps = {
         name: f"{name} of level {level} follows level {before}"
-        for (_, before), (name, level) in pairwise([("page", 0 if not first else 1), *levels])
+        if previous
+        else f"the first heading, {name}, is of level {level}, not 1"
+        for (previous, before), (name, level) in pairwise([("", 0 if not first else 1), *levels])
         if level > before + 1
     }
     remedy = "let each heading be one level below the one it belongs to"

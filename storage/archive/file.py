@@ -18,6 +18,11 @@ _REMEDY: Final = "export the thread again"
 _MAX_MS: Final = 10**14
 MAX_REFERENCES: Final = 40_000_000
 """Most elements of all lists in all states, each 8 bytes: those of 3,600 turns with two messages each."""
+_REFERENCES_PER_BYTE: Final = 10
+"""Most of them for each byte of the file: three times those of the longest conversation."""
+MAX_STATE_BYTES: Final = 512_000_000
+"""Most bytes of the lists of one state, written out."""
+_TRUST: Final = "on the server's machine run: callsheet threads import FILE --trust"
 ChannelVersion = int | str
 _Number = Annotated[int, Field(ge=0, lt=2**31)]
 
@@ -251,7 +256,7 @@ class ThreadFile:
 
 def parse(content: bytes, codec: ValueCodec) -> ThreadFile:
     """Return the contents of the file; raises `Invalid` for a damaged, foreign or inconsistent one."""
-    reader = _FileReader(codec)
+    reader = _FileReader(codec, min(MAX_REFERENCES, _REFERENCES_PER_BYTE * len(content)))
     try:
         for kind, data in read_lines(content):
             reader.read(kind, data)
@@ -267,8 +272,12 @@ def parse(content: bytes, codec: ValueCodec) -> ThreadFile:
 @dataclass
 class _FileReader:
     codec: ValueCodec
+    max_references: int
     thread: ThreadLine | None = None
     elements: dict[int, Any] = field(default_factory=dict)
+    element_bytes: dict[int, int] = field(default_factory=dict)
+    list_bytes: dict[tuple[str, str, ChannelVersion], int] = field(default_factory=dict)
+    """Bytes of the elements of each list, written out."""
     values: dict[tuple[str, str, ChannelVersion], Any] = field(default_factory=dict)
     checkpoints: list[CheckpointEntry] = field(default_factory=list)
     artefacts: list["_ArtefactReader"] = field(default_factory=list)
@@ -292,6 +301,7 @@ class _FileReader:
                 element = _Element.model_validate(data)
                 _require_once(element.number not in self.elements, f"element {element.number}")
                 self.elements[element.number] = self.codec.decode(element.value)
+                self.element_bytes[element.number] = len(str(element.value))
                 self.unused_elements.add(element.number)
             case "value":
                 self._add_value(_Value.model_validate(data))
@@ -333,17 +343,18 @@ class _FileReader:
             return
         self._count(sum(map(len, ranges)))
         self.values[key] = elements = list[Any]()
+        self.list_bytes[key] = 0
         for numbers in ranges:
             elements += map(self.elements.__getitem__, numbers)
+            self.list_bytes[key] += sum(map(self.element_bytes.__getitem__, numbers))
             self._note_used(numbers)
 
     def _count(self, references: int) -> None:
         """Count the elements of a list; raises `Invalid` for more than memory should hold."""
         self.references += references
-        if self.references > MAX_REFERENCES and not self.codec.trusted:
+        if self.references > self.max_references and not self.codec.trusted:
             raise Invalid(
-                f"the lists of the file have more than {MAX_REFERENCES} elements in all",
-                remedy="on the server's machine run: callsheet threads import FILE --trust",
+                f"the lists of the file have more than {self.max_references} elements in all", remedy=_TRUST
             )
 
     def _note_used(self, numbers: range) -> None:
@@ -359,6 +370,9 @@ class _FileReader:
         _MetadataFields.model_validate(metadata)
         keys = {channel: (line.ns, channel, versions[channel]) for channel in line.values}
         values = {channel: self.values[key] for channel, key in keys.items()}
+        size = sum(self.list_bytes.get(key, 0) for key in keys.values())
+        if size > MAX_STATE_BYTES and not self.codec.trusted:
+            raise Invalid(f"the lists of a state in the file have {size} bytes", remedy=_TRUST)
         self.unused.difference_update(keys.values())
         self.empty.update((line.ns, name, one) for name, one in versions.items() if name not in keys)
         if both := self.empty & self.values.keys():

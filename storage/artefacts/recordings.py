@@ -6,7 +6,7 @@ either complete or absent. An artefact keeps so many bytes; the oldest files mak
 
 import json
 import uuid
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Final, TypedDict
 
 from callsheet.storage.artefacts.artefacts import Artefact
@@ -134,3 +134,9 @@ async def speech_clip(storage: Storage, owner: str, digest: str) -> bytes | None
 async def keep_speech_clip(storage: Storage, owner: str, digest: str, sound: bytes) -> None:
     """Keep the sound of a line for a day. Twice is safe."""
     await storage.redis.set(keys.speech_clip(owner, digest), sound, px=_MS)
+
+
+async def drop_speech_clips(storage: Storage, owner: str, digests: Sequence[str]) -> None:
+    """Forget the sounds of these lines."""
+    if digests:
+        await storage.redis.delete(*(keys.speech_clip(owner, digest) for digest in digests))

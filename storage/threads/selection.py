@@ -21,11 +21,38 @@ _WALKED: Final = 500
 _SORTED: Final = 1_000
 """Matching threads that are sorted here rather than looked for among all threads in their order."""
 
-# Returns how many entries of the first list were looked at, and those that are in all other lists too.
+# Returns how many entries of the first list were looked at, those that are in all other lists too, and score
+# and id of the last one. Begins behind the entry at which the walk was, which may have left the list since.
 _WALK: Final = Script("""
-local first, count, range = ARGV[1], ARGV[2], ARGV[3]
+local first, count, range, score, last = tonumber(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local is_down = range == 'ZREVRANGE'
+local function is_less(a, b)
+  for i = 1, math.min(#a, #b) do
+    if a:byte(i) ~= b:byte(i) then return a:byte(i) < b:byte(i) end
+  end
+  return #a < #b
+end
+local function is_behind(rank)
+  local id, own = unpack(redis.call(range, KEYS[1], rank, rank, 'WITHSCORES'))
+  local difference = tonumber(own) - tonumber(score)
+  if difference ~= 0 then return (difference < 0) == is_down end
+  if is_down then return is_less(id, last) end
+  return is_less(last, id)
+end
+if last and redis.call('ZSCORE', KEYS[1], last) == score then
+  first = redis.call(is_down and 'ZREVRANK' or 'ZRANK', KEYS[1], last) + 1
+elseif last then
+  local above
+  first, above = 0, redis.call('ZCARD', KEYS[1])
+  while first < above do
+    local middle = math.floor((first + above) / 2)
+    if is_behind(middle) then above = middle else first = middle + 1 end
+  end
+end
 local ids = redis.call(range, KEYS[1], first, first + count - 1)
 local looked_at = #ids
+last = ids[looked_at]
+score = last and redis.call('ZSCORE', KEYS[1], last)
 for i = 2, #KEYS do
   if #ids == 0 then break end
   local scores, kept = redis.call('ZMSCORE', KEYS[i], unpack(ids)), {}
@@ -34,7 +61,7 @@ for i = 2, #KEYS do
   end
   ids = kept
 end
-return {looked_at, ids}
+return {looked_at, ids, score, last}
 """)
 
 
@@ -64,8 +91,8 @@ class ThreadSelection:
     ) -> AsyncIterator[list[str]]:
         """Yield the ids in this order, in chunks, without the first `skip`.
 
-        Chunks are of `wanted` ids where the index has them as they are. A thread that changes meanwhile may
-        come twice.
+        Chunks are of `wanted` ids where the index has them as they are. A thread whose place in
+        the order changes meanwhile may come twice, or not at all; no other one is left out.
         """
         if order == "status" and self.statuses.keys().isdisjoint(self.sizes):
             start = 0 if self.sizes else skip
@@ -110,14 +137,14 @@ class ThreadSelection:
     async def _walk(
         self, lists: Sequence[str], start: int = 0, chunk: int = _WALKED, *, descending: bool
     ) -> AsyncIterator[list[str]]:
-        command = "ZREVRANGE" if descending else "ZRANGE"
+        command, place = "ZREVRANGE" if descending else "ZRANGE", list[bytes]()
         while True:
-            count, ids = await _WALK(self.storage.redis, lists, [start, chunk, command])
+            count, ids, *place = await _WALK(self.storage.redis, lists, [start, chunk, command, *place])
             if ids:
                 yield [member.decode() for member in ids]
             if count < chunk:
                 return
-            start, chunk = start + count, _WALKED
+            chunk = _WALKED
 
     async def _sort(self, order: Order, *, descending: bool) -> AsyncIterator[list[str]]:
         """Yield the ids, of which there are few."""

@@ -350,7 +350,8 @@ async def update_metadata(
     while True:
         before = await storage.redis.hget(key, "metadata")
         merged = {**(json.loads(before) if before else {}), **metadata}
-        graph = moves_to if record.graph else str(merged.get("graph_id") or "")
+        named = merged.get("graph_id")
+        graph = moves_to if record.graph else named if isinstance(named, str) else ""
         args = [record.owner, before or b"", json.dumps(merged), graph, json.dumps(ttl) if ttl else ""]
         call = ScriptCall(_UPDATE_METADATA, [key], args)
         result = await thread_search.write_announced(storage.redis, record.owner, record.id, call)

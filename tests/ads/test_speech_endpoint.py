@@ -11,7 +11,9 @@ import soundfile
 from redis import Redis
 
 from callsheet.providers.speech import Line, configured_speech
-from callsheet.state.errors import Invalid, TimedOut, Unavailable
+from callsheet.server.artefacts.speech import speech_of
+from callsheet.state.errors import Invalid, TimedOut, Unavailable, UnreadableSound
+from callsheet.storage.redis.connection import Storage
 from tests.doubles.served import generate_ad, parse_events, served_app
 from tests.doubles.speech_double import KEY, LETTER_S, SpeechDouble, tone
 from tests.doubles.waiting import until
@@ -93,6 +95,22 @@ async def test_a_silent_endpoint_is_waited_for_until_the_time_out(double: Speech
     assert speech is not None
     with pytest.raises(TimedOut, match="the speech server did not answer in time"):
         await speech.say([LINE, LINE])
+
+
+@pytest.mark.parametrize(
+    ("failure", "requests"), [(Unavailable("a failed mix"), 1), (UnreadableSound("a broken clip"), 2)]
+)
+async def test_a_line_is_paid_for_again_only_if_its_sound_cannot_be_read(
+    double: SpeechDouble, storage: Storage, failure: Exception, requests: int
+) -> None:
+    speech = configured_speech(double.environ)
+    assert speech is not None
+    with pytest.raises(type(failure), match=str(failure)):
+        async with speech_of(storage, "local", speech, [LINE]):
+            raise failure
+    async with speech_of(storage, "local", speech, [LINE]) as sounds:
+        assert sounds == [tone(LETTER_S * len(LINE.text))]
+    assert len(double.requests) == requests
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
+from pydantic import ValidationError
 
 from callsheet.graphs import fact_narration
 from callsheet.state.lessons import quiz_export
@@ -170,7 +171,12 @@ async def test_a_false_question_of_a_model_goes_back_once_and_is_then_left_out(
     quiz = Quiz.model_validate(ok(await lesson_client.request("GET", QUIZ)))
     assert (quiz.madeBy, [one.prompt for one in quiz.questions]) == ("model", [prompt])
     assert set(quiz.questions[0].choices) == {word, "quartz", "granite"}
-    assert [note for note in quiz.notes if "4711" in note]
+    # Two were wrong, and one correction came.
+    assert [[word in note for word in ("4711", "Napoleon")] for note in quiz.notes] == [
+        [False, True],
+        [True, False],
+    ]
+    assert "The quiz has 1 question about" in turn["output"]
     assert json.loads(turn["output"])["warnings"] == list(quiz.notes)
     package = await lesson_client.request("GET", f"{QUIZ}?format=qti")
     assert_package(package.content, quiz)
@@ -221,3 +227,27 @@ def test_a_question_with_a_free_answer_has_its_field_behind_it() -> None:
     quiz = Quiz(topic="Moon", language="english", madeBy="model", questions=(question,))
     item = ET.fromstring(quiz_export.qti(quiz)["items/q1.xml"])
     assert item.findtext(f".//{QTI}p") == "When? "
+
+
+def test_a_cell_of_the_cards_never_starts_a_formula() -> None:
+    [question] = gap_quiz([MOON], "Moon", "english").questions
+    for answer, cell in (("=A1", "'=A1"), ("@SUM(1)", "'@SUM(1)"), ("+1+A1", "'+1+A1"), ("-5", "-5")):
+        card = question.model_copy(update={"answer": answer})
+        quiz = Quiz(topic="t", language="english", madeBy="model", questions=(card,))
+        assert f'"{cell}"' in quiz_export.anki(quiz)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"id": "../../../evil"}, "should match pattern"),
+        ({"id": "q2"}, "the same id"),
+        ({"kind": "choice", "choices": ["1970"]}, "none of the choices"),
+    ],
+)
+def test_a_quiz_that_cannot_be_exported_is_refused(changes: dict[str, Any], reason: str) -> None:
+    question = {"id": "q1", "factId": "f", "kind": "open", "prompt": "When?", "answer": "1969", "source": "s"}
+    sheet = {"topic": "t", "language": "english", "madeBy": "model"}
+    Quiz.model_validate({**sheet, "questions": [question, {**question, "id": "q2"}]})
+    with pytest.raises(ValidationError, match=reason):
+        Quiz.model_validate({**sheet, "questions": [{**question, **changes}, {**question, "id": "q2"}]})

@@ -100,6 +100,12 @@ def test_the_element_that_breaks_a_rule_is_named(
     assert broken_rules(page_of(*children))[rule] == [element]
 
 
+def test_the_first_heading_of_a_page_is_named_if_its_level_is_not_1() -> None:
+    checks = check_page(page_of({"id": "heading-1", "type": "heading", "content": "A"}), set())
+    [order] = [one for one in checks if one["rule"] == "heading order"]
+    assert order["measured"] == "the first heading, heading-1, is of level 2, not 1"
+
+
 def test_a_page_without_title_and_description_and_a_link_to_a_missing_file_are_named() -> None:
     link = {"id": "link-1", "type": "link", "content": "Menu", "attributes": {"href": "/menu.pdf"}}
     page = Page.model_validate({"root": {"id": "page", "type": "page", "children": [link]}})

@@ -102,7 +102,10 @@ async def test_pending_steps_are_carried_out_in_the_order_that_a_person_gives_th
     for step, before in (("c1", None), ("c2", "c1"), ("choir", "c2"), ("c2", None)):
         refused = await ad.call("POST", f"{path}/{step}/move", 409, json={"before": before})
         assert refused["remedy"], refused
-    await ad.call("POST", f"{path}/c2/move", 422, json={"before": "c9"})
+    unknown = await ad.call("POST", f"{path}/c2/move", 422, json={"before": "c9"})
+    assert unknown["error"] == "the execution has no step 'c9'"
+    same = await ad.call("POST", f"{path}/c2/move", json={"before": "c2"})
+    assert [one["id"] for one in same["plan"]["steps"]] == ["c1", "c3", "c2", "choir"]
     await ad.call("POST", f"{path}/c9/move", 404, json={})
     await ad.call("POST", f"{path}/choir/move", json={})
     gates.open()

@@ -114,12 +114,14 @@ async def test_a_migration_waits_for_the_lease_of_another_process(storage: Stora
     """The other one has died, and the data is migrated once its lease is over."""
     thread = keys.thread_meta("old")
     await storage.redis.hset(thread, mapping={"owner": "local", "also": '["ad:other"]'})
+    await storage.redis.set("callsheet:owners-listed", 1)
     end_ms = int(await server_time_s(storage.redis) * 1000) + 500
     await storage.redis.hset(keys.DATA_FORMAT, mapping={"holder": "another", "untilMs": end_ms})
     await migrate(storage)
     assert await server_time_s(storage.redis) * 1000 >= end_ms
     assert await storage.redis.hgetall(keys.DATA_FORMAT) == {b"version": str(FORMAT).encode()}
     assert await storage.redis.hgetall(thread) == {b"owner": b"local", b"otherArtefacts": b'["ad:other"]'}
+    assert not await storage.redis.exists("callsheet:owners-listed")
 
 
 async def test_fields_that_an_older_process_writes_after_the_migration_count(

@@ -91,6 +91,8 @@ async def test_a_changed_graph_id_moves_a_thread_to_that_graph(valkey_url: str) 
         assert (await client.get("/threads/t/state")).status_code == 400
         reply = await client.patch("/threads/t", json={"metadata": {"graph_id": "post-2"}})
         assert (reply.status_code, "is not served" in reply.text) == (400, True)
+        reply = await client.patch("/threads/t", json={"metadata": {"graph_id": []}})
+        assert (reply.status_code, "no text" in reply.text) == (422, True)
         reply = await client.patch("/threads/t", json={"metadata": {"graph_id": "article"}})
         assert (reply.status_code, reply.json()["metadata"]["graph_id"]) == (200, "article")
         assert (await client.get("/threads/t/state")).json()["next"] == ["ask"]

@@ -10,7 +10,7 @@ import numpy as np
 import soundfile
 from numpy.typing import NDArray
 
-from callsheet.state.errors import Unavailable
+from callsheet.state.errors import UnreadableSound
 
 Samples = NDArray[np.float32]
 """Mono as one row of numbers, stereo as two columns."""
@@ -49,11 +49,11 @@ _LOUD_ENOUGH_LU: Final = 0.1
 
 
 def decode(sound: bytes) -> Samples:
-    """Return a sound file as mono at our rate; raises `Unavailable` for bytes that are none."""
+    """Return a sound file as mono at our rate; raises `UnreadableSound` for bytes that are none."""
     try:
         samples, rate = soundfile.read(BytesIO(sound), dtype="float32", always_2d=True)
     except (soundfile.LibsndfileError, RuntimeError, ValueError) as error:
-        raise Unavailable(
+        raise UnreadableSound(
             "the speech server sent a sound file that cannot be read",
             remedy="try again, and check SPEECH_BASE_URL if it is set",
         ) from error

@@ -56,12 +56,15 @@ async def writeQuizTool(args: QuizRequest, call: Call) -> dict[str, Any]:  # noq
         request = {"topic": topic, "language": language, "count": args.count or len(facts), **learner}
         quiz, cost, duration_s = await writer.write(request, call.scope.model)
     written = quiz.model_dump(mode="json")
-    message = f"The quiz has {len(quiz.questions)} questions about {topic}."
+    count = len(quiz.questions)
+    message = f"The quiz has {count} question{'' if count == 1 else 's'} about {topic}."
     result = {"success": True, "message": message, "quiz": written, "warnings": list(quiz.notes)}
     return await call.write("quiz", written, result={**result, "cost": cost, "duration": duration_s})
 
 
 TOOLS: Final = (writeQuizTool,)
+_Wrong = tuple[WrittenQuestion, str]
+"""A question that is not proven, and what is wrong with it."""
 
 
 class _QuizWriter:
@@ -84,20 +87,23 @@ class _QuizWriter:
         filled: list[FilledForm[QuizSheet]] = [await fill_in(model, QuizSheet, QUIZ_PROMPT, request)]
         proven, wrong = self._sort(filled[0].form.questions)
         if wrong:
-            wish = "These questions are wrong. Send them again, corrected, and no others:\n" + "\n".join(
-                wrong
-            )
+            reasons = "\n".join(reason for _, reason in wrong)
+            wish = f"These questions are wrong. Send them again, corrected, and no others:\n{reasons}"
             try:
                 filled.append(await fill_in(model, QuizSheet, QUIZ_PROMPT, request, [(filled[0].form, wish)]))
-                corrected, wrong = self._sort(filled[1].form.questions[: len(wrong)])
-                proven = [*proven, *corrected]
+                corrections = filled[1].form.questions[: len(wrong)]
+                corrected, still_wrong = self._sort(corrections)
+                proven, wrong = (
+                    [*proven, *corrected],
+                    [*_without_correction(wrong, corrections), *still_wrong],
+                )
             except Unavailable:
                 # The questions that are proven are a quiz without the others.
                 pass
         kept = _distinct(proven)[: request["count"]]
         if not kept:
             raise Unavailable(
-                f"the model's questions cannot be used: {'; '.join(wrong)}"[:500],
+                f"the model's questions cannot be used: {'; '.join(reason for _, reason in wrong)}"[:500],
                 remedy="try again, or take the quiz that is made without a model",
             )
         questions = tuple(one.model_copy(update={"id": f"q{at}"}) for at, one in enumerate(kept, 1))
@@ -106,17 +112,17 @@ class _QuizWriter:
             language=self._background.language,
             madeBy="model",
             questions=questions,
-            notes=tuple(f"Left out: {one}" for one in wrong),
+            notes=tuple(f"Left out: {reason}" for _, reason in wrong),
         )
         return quiz, pricing.total(one.cost for one in filled), sum(one.duration for one in filled)
 
-    def _sort(self, written: Sequence[WrittenQuestion]) -> tuple[list[QuizQuestion], list[str]]:
+    def _sort(self, written: Sequence[WrittenQuestion]) -> tuple[list[QuizQuestion], list[_Wrong]]:
         """Return the questions that are proven, and the others with what is wrong."""
-        proven, wrong = [], []
+        proven, wrong = [], list[_Wrong]()
         for one in written:
             question = self._question(one)
             if problem := question_problem(question, self._facts, self._background):
-                wrong.append(f"{one.question!r} {problem}")
+                wrong.append((one, f"{one.question!r} {problem}"))
             else:
                 proven.append(question)
         return proven, wrong
@@ -140,6 +146,15 @@ class _QuizWriter:
             choices=tuple(choices),
             source=fact.details if fact else "",
         )
+
+
+def _without_correction(wrong: Sequence[_Wrong], corrections: Sequence[WrittenQuestion]) -> list[_Wrong]:
+    """Return the wrong questions for which no correction came; one belongs to a question on its fact."""
+    remaining = [*wrong]
+    for correction in corrections:
+        same = (one for one in remaining if one[0].factId == correction.factId)
+        remaining.remove(next(same, remaining[0]))
+    return remaining
 
 
 def _distinct(questions: Sequence[QuizQuestion]) -> list[QuizQuestion]:

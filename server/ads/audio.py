@@ -33,7 +33,7 @@ PRONUNCIATIONS: Final = "pronunciations"
 """Field of an ad's record."""
 MAX_S: Final = 180.0
 """Longest ad that is rendered."""
-_VERSION: Final = 2
+_VERSION: Final = 3
 """Version of the rendering: another one makes every ad again."""
 _LIMITS: Final = TaskLimits(memory_bytes=2**30, cpu_s=90.0, output_bytes=60_000_000)
 

@@ -1,10 +1,14 @@
 """The hand-off of an ad: script, cue sheet, checks, the sound, and VAST."""
 
 import json
+from collections.abc import Mapping
+from typing import Any
 
 from callsheet.server.ads import audio
 from callsheet.server.ads.audio import AdScore
 from callsheet.state.ads import handoff
+from callsheet.state.ads.profiles import PROFILES
+from callsheet.state.ads.timeline import SfxSpan, Span, Timeline
 from callsheet.storage.artefacts import recordings
 
 
@@ -17,7 +21,7 @@ async def handoff_files(score: AdScore, media_url: str | None) -> dict[str, byte
     if record is None:
         raise audio.missing_rendering(score)
     ref, details = score.ref, record["details"]
-    timeline, name = details["timeline"], ref.artefact.id
+    timeline, name = _heard(details), ref.artefact.id
     report = await audio.preflight_view(score, score.request.profile)
     pieces = recordings.read(ref.storage, ref.artefact, score.digest, 0, record["size"])
     files = {
@@ -30,3 +34,17 @@ async def handoff_files(score: AdScore, media_url: str | None) -> dict[str, byte
     if media_url:
         files["vast.xml"] = handoff.vast(name, media_url, record["type"], details["seconds"]).encode()
     return files
+
+
+def _heard(details: Mapping[str, Any]) -> Timeline:
+    """Return the timeline of a rendered file, with music and effects that end where the file's sound ends."""
+    timeline: Timeline = details["timeline"]
+    end = round(details["seconds"] - 2 * PROFILES[details["profile"]].silence_s, 2)
+    sfx = [
+        SfxSpan(description=one["description"], start=min(one["start"], end), end=min(one["end"], end))
+        for one in timeline["sfx"]
+    ]
+    result = Timeline(**{**timeline, "sfx": sfx})
+    if "music" in timeline:
+        result["music"] = Span(start=0.0, end=min(timeline["music"]["end"], end))
+    return result

@@ -21,7 +21,7 @@ from callsheet.server.cli.output import (
     show_progress,
     text,
 )
-from callsheet.server.cli.parsing import Args, UsageError, did_you_mean
+from callsheet.server.cli.parsing import Args, UsageError, did_you_mean, format_by_ending
 from callsheet.server.cli.text_input import read_bytes, read_text
 from callsheet.server.cli.turns import StoppedError, TurnMessage, send
 from callsheet.server.settings.installation import program
@@ -31,6 +31,7 @@ from callsheet.state.uploads import MAX_IMPORT
 _REQUEST_FIELDS: Final = ("language", "market", "duration")
 _UPLOADED: Final = "Find the facts in the file I uploaded."
 _STDIO: Final = "-"
+_QUIZ_FORMATS: Final = {".md": "md", ".csv": "csv", ".zip": "qti", ".json": "json"}
 _NAMED: Final = (ADS, PAGES, VIDEOS)
 """Kinds whose ids the caller may choose."""
 
@@ -272,15 +273,14 @@ def change(client: ServerClient, args: Args) -> None:
 def export(client: ServerClient, args: Args) -> None:
     """Write a thing to a file."""
     kind: Kind = args.kind
+    form = getattr(args, "format", None) or format_by_ending(args.output, kind.formats, kind.elsewhere)
     view = find(client, kind, args.id) if args.id and kind is not CAMPAIGNS else {}
-    chosen = {"version": args.version, "format": args.format} if kind is LESSONS else {}
+    chosen = {"version": args.version, "format": form} if kind is LESSONS else {}
     if kind is PAGES:
-        zipped = Path(args.output).suffix.casefold() == ".zip"
-        chosen = {"version": args.version, "format": "zip" if zipped else None, "url": args.site}
+        chosen = {"version": args.version, "format": form, "url": args.site}
     chosen |= {"conversationId": args.id} if kind is CAMPAIGNS else {}
     params = {name: value for name, value in chosen.items() if value}
-    is_timeline = kind is VIDEOS and Path(args.output).suffix.casefold() == ".otio"
-    path = "/api/projects/{id}/timeline.otio" if is_timeline else kind.exports
+    path = "/api/projects/{id}/timeline.otio" if form == "otio" else kind.exports
     write(_call(client, KindRoute("GET", path), args, view, params=params).content, args.output)
 
 
@@ -306,6 +306,7 @@ def listen(client: ServerClient, args: Args) -> None:
 
 def quiz(client: ServerClient, args: Args) -> None:
     """Write the quiz of a lesson to a file; with `--write` the model writes another one first."""
+    chosen = args.format or ("json" if args.json else format_by_ending(args.output, _QUIZ_FORMATS))
     find(client, LESSONS, args.id)
     path, params = "/api/agent-create/session/quiz", {"sessionId": args.id}
     if args.write:
@@ -315,8 +316,6 @@ def quiz(client: ServerClient, args: Args) -> None:
             raise Unavailable(turn["message"], remedy="try again, or leave --write out")
         for warning in json.loads(turn["output"])["warnings"]:
             say(warning, wrap=True)
-    endings = {".md": "md", ".csv": "csv", ".zip": "qti", ".json": "json"}
-    chosen = args.format or ("json" if args.json else endings.get(Path(args.output).suffix.casefold(), "md"))
     write(client.call("GET", path, params={**params, "format": chosen}).content, args.output)
 
 

@@ -36,8 +36,10 @@ class Kind:
     restores: KindRoute | None = None
     exports: str = ""
     """Path of the file."""
-    ending: str = ""
-    """Ending of the file's name."""
+    formats: Mapping[str, str] = field(default_factory=dict)
+    """Format of the file by the ending of its name, the usual one first."""
+    elsewhere: str = ""
+    """The way to another file than these."""
     renders: str = ""
     """Path of the rendering of its sound."""
     deletes: KindRoute | None = None
@@ -77,7 +79,8 @@ ADS: Final = Kind(
     activates=KindRoute("POST", "/api/ads/{id}/{stream}/{version}/activate"),
     restores=KindRoute("POST", "/api/ads/{id}/{stream}/{version}/clone"),
     exports="/api/threads/{thread}/export",
-    ending="jsonl",
+    formats={".jsonl": "jsonl"},
+    elsewhere="a sound file is written by `ads listen`",
     renders="/api/ads/{id}/render",
     deletes=KindRoute("DELETE", "/api/ads/{id}"),
     streams="voices, music or sfx",
@@ -103,7 +106,7 @@ PAGES: Final = Kind(
     activates=KindRoute("POST", "/api/pages/{id}/versions/{version}/activate"),
     restores=KindRoute("POST", "/api/pages/{id}/versions/{version}/restore"),
     exports="/api/pages/{id}/export",
-    ending="html",
+    formats={".html": "html", ".zip": "zip"},
     deletes=KindRoute("DELETE", "/api/pages/{id}"),
     stream="page",
     example="make the headline teal and add a contact form",
@@ -129,7 +132,8 @@ LESSONS: Final = Kind(
     restores=KindRoute("POST", _NARRATION, {"action": "restore", "version": "{version}"}),
     exports=_NARRATION,
     renders=f"{_SESSION}/narration/render?sessionId={{id}}",
-    ending="md",
+    formats={".md": "md", ".srt": "srt", ".vtt": "vtt", ".json": "json", ".html": "slides"},
+    elsewhere="a sound file is written by `lessons listen`",
     deletes=KindRoute("DELETE", f"{_SESSION}?sessionId={{id}}"),
     stream="narration",
     example="My student is 10 and loves soccer",
@@ -152,7 +156,8 @@ VIDEOS: Final = Kind(
     shows="/api/projects/{id}",
     restores=KindRoute("POST", "/api/projects/{id}/scenes/{stream}/versions/{version}/restore"),
     exports="/api/projects/{id}/export",
-    ending="json",
+    formats={".json": "json", ".otio": "otio"},
+    elsewhere="a film is made on the page",
     deletes=KindRoute("DELETE", "/api/projects/{id}"),
     streams="a scene, such as scene-1",
     example="make all scenes faster",
@@ -177,7 +182,7 @@ CAMPAIGNS: Final = Kind(
     columns={"Company": "company", "Channel": "channel", "Offer": "offer"},
     shows="/api/campaigns/{id}",
     exports="/api/campaigns/export",
-    ending="csv",
+    formats={".csv": "csv"},
     deletes=KindRoute("DELETE", "/api/campaigns/{id}"),
     example="what are the offers from cash back, premium campaigns",
     refinement="only the urgent ones",

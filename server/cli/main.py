@@ -34,8 +34,6 @@ _SUMMARY: Final = (
 )
 _ALIASES: Final = ("ad", "page", "lesson", "scenes", "ask")
 _HIDDEN: Final = argparse.SUPPRESS
-_ENDINGS: Final = {"pages": "html or .zip", "videos": "json or .otio"}
-"""Endings of exports, by noun, where there are several."""
 
 
 def main(args: Sequence[str] | None = None) -> None:
@@ -214,7 +212,7 @@ def _add_reading(group: CommandGroup, kind: Kind) -> None:
 
 def _add_files(group: CommandGroup, kind: Kind) -> None:
     exported = group.command(
-        "export", artefacts.export, f"Write one to a file, as {_ENDINGS.get(kind.noun, kind.ending)}."
+        "export", artefacts.export, f"Write one to a file, as {' or '.join(kind.formats)}."
     )
     if kind is CAMPAIGNS:
         exported.add_argument(
@@ -232,7 +230,7 @@ def _add_files(group: CommandGroup, kind: Kind) -> None:
         _add_id(checks)
         checks.add_argument("--version", help="Version [the newest].")
     if kind is LESSONS:
-        exported.add_argument("--format", default="md", help="md, srt, vtt, json or slides [md].")
+        exported.add_argument("--format", help="md, srt, vtt, json or slides [the file's ending].")
         _add_quiz(group)
     if kind is VIDEOS:
         _add_id(group.command("undo", artefacts.undo, "Undo the newest plan."))

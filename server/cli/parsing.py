@@ -6,11 +6,12 @@ import os
 import re
 import shutil
 import textwrap
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from callsheet.server.cli.client import API_KEY, URL
+from callsheet.state.errors import Invalid
 
 Args = argparse.Namespace
 _CHOICE: Final = re.compile(
@@ -29,6 +30,17 @@ class UsageError(Exception):
 
 class MissingArguments(UsageError):
     """Arguments that a command needs are left out."""
+
+
+def format_by_ending(file: str, formats: Mapping[str, str], elsewhere: str = "") -> str:
+    """Return the format of a file by its ending, the first one for none; raises `Invalid` for another."""
+    ending = Path(file).suffix.casefold()
+    if not ending:
+        return next(iter(formats.values()))
+    if ending not in formats:
+        rule = f"file {file!r} has an ending that is not written here"
+        raise Invalid(rule, remedy=f"use {' or '.join(formats)}{'; ' * bool(elsewhere)}{elsewhere}")
+    return formats[ending]
 
 
 class Parser(argparse.ArgumentParser):

@@ -25,6 +25,8 @@ class Measured:
     words: int
     script_s: float
     """Length of the timeline."""
+    spot_s: float
+    """Requested length of the ad."""
     stand_ins: tuple[str, ...] = ()
     """Sentences on voices, music and effects that stand in for those of the ad."""
 
@@ -41,6 +43,7 @@ class Measured:
             silence_s=tuple(details["silenceSeconds"]),
             words=details["words"],
             script_s=details["timeline"]["durationSeconds"],
+            spot_s=details["timeline"]["spotSeconds"],
             stand_ins=tuple(details["notices"]),
         )
 
@@ -117,14 +120,14 @@ def _sound_checks(profile: Profile, measured: Measured) -> Iterator[RuleCheck]:
 
 
 def _file_checks(profile: Profile, measured: Measured) -> Iterator[RuleCheck]:
-    if profile.max_s is not None:
-        yield _check(
-            "length",
-            f"{measured.seconds:.1f} s",
-            f"at most {profile.max_s:g} s, silence included",
-            is_met=measured.seconds <= profile.max_s,
-            remedy="shorten the script or the music",
-        )
+    longest_s = min(measured.spot_s, profile.max_s or measured.spot_s)
+    yield _check(
+        "length",
+        f"{measured.seconds:.1f} s",
+        f"at most {longest_s:g} s, silence included",
+        is_met=measured.seconds <= longest_s,
+        remedy="shorten the script, or the spot" if measured.spot_s > longest_s else "shorten the script",
+    )
     if profile.formats:
         yield _check(
             "format",

@@ -17,6 +17,7 @@ GOOD = Measured(
     silence_s=(0.5, 0.5),
     words=60,
     script_s=28.0,
+    spot_s=30.0,
 )
 BAD = {
     "integrated loudness": replace(GOOD, loudness_lufs=-19.0),
@@ -51,7 +52,7 @@ def test_a_line_names_the_rules_that_a_rendering_breaks() -> None:
         "truePeakDbtp": -2.4,
         "silenceSeconds": [0.5, 0.5],
         "words": 60,
-        "timeline": {"durationSeconds": 28.0},
+        "timeline": {"durationSeconds": 28.0, "spotSeconds": 30.0},
         "notices": [],
     }
     rule = "length 31.0 s, at most 30 s, silence included"
@@ -79,3 +80,10 @@ def test_silence_and_stand_ins_are_named() -> None:
 def test_a_longer_spot_may_have_more_words() -> None:
     checks = preflight(PROFILES["spotify"], replace(GOOD, words=100, script_s=60.0))
     assert {check["rule"]: check["verdict"] for check in checks}["words"] == "pass"
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_a_file_longer_than_its_spot_fails_at_every_place_of_delivery(profile: str) -> None:
+    checks = {one["rule"]: one for one in preflight(PROFILES[profile], replace(GOOD, spot_s=20.0))}
+    assert checks["length"]["verdict"] == "fail"
+    assert checks["length"]["limit"] == "at most 20 s, silence included"

@@ -1,12 +1,17 @@
 """Loudness, true peaks, beds and sketches, measured beside other implementations."""
 
+from dataclasses import asdict
+from typing import Any
+
 import numpy as np
 import pyloudnorm
 import pytest
 
+from callsheet.state.ads.profiles import PROFILES
 from callsheet.state.errors import Unavailable
 from callsheet.tools.audio.beds import choose_bed, read_bed
 from callsheet.tools.audio.effects import ARCHETYPES, PLACEHOLDER, sketch
+from callsheet.tools.audio.mixing import mix_ad
 from callsheet.tools.audio.signals import (
     FORMATS,
     RATE,
@@ -125,3 +130,45 @@ def test_a_bed_is_chosen_by_mood_and_tempo(prompt: str, mood: str) -> None:
 
 def test_a_bed_is_repeated_until_it_is_long_enough() -> None:
     assert read_bed(choose_bed(""), 70.5).shape == (int(70.5 * RATE), 2)
+
+
+def mixed_ad(speech_s: float, spot_s: float) -> dict[str, Any]:
+    speech = encode(noise(speech_s), "wav", {})
+    track = {"id": "track-0", "voiceId": "v", "text": "Words.", "playAfter": "start"}
+    effect = {"description": "bell", "placement": {"type": "end"}, "duration": 2.0}
+    return mix_ad(
+        speech,
+        lambda *_: None,
+        clips={"track-0": len(speech)},
+        streams={
+            "voices": {"voiceTracks": [track]},
+            "music": {"musicPrompt": "calm"},
+            "sfx": {"soundFxPrompts": [effect]},
+        },
+        mixer={
+            "voices": {},
+            "music": {"volumeDb": -12, "duckingDb": -6, "fadeInSeconds": 0.2, "fadeOutSeconds": 0.5},
+            "sfx": {"volumeDb": -6},
+        },
+        options={
+            "language": "english",
+            "spotSeconds": spot_s,
+            "only": "",
+            "format": "wav",
+            "profile": asdict(PROFILES["spotify"]),
+            "tags": {},
+        },
+    )
+
+
+@pytest.mark.parametrize(
+    ("speech_s", "seconds", "place"), [(1.5, 3.0, "cut at 2.0 s"), (2.5, 3.5, "left out"), (0.5, 3.0, "cut")]
+)
+def test_a_file_is_as_long_as_its_spot_unless_the_speech_is_longer(
+    speech_s: float, seconds: float, place: str
+) -> None:
+    """Silence at both ends is part of the spot; an effect that does not fit is cut, and named."""
+    mixed = mixed_ad(speech_s, 3.0)
+    assert mixed["seconds"] == pytest.approx(seconds, abs=0.02)
+    assert min(mixed["silenceSeconds"]) == pytest.approx(0.5, abs=0.1)
+    assert place in " ".join(mixed["notes"])

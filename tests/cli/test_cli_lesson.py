@@ -25,7 +25,7 @@ def lesson_name(result: Finished) -> str:
 
 
 def test_a_lesson_waits_for_the_choice_of_facts_and_later_commands_continue_it(
-    run_command: RunCommand,
+    run_command: RunCommand, tmp_path: Path
 ) -> None:
     """B46-B50: the facts are printed as a table, the narration as a timeline."""
     question = run_command("lesson", f"My student is 10 and loves soccer.\n\n{TEXT}", *OFFLINE)
@@ -44,6 +44,11 @@ def test_a_lesson_waits_for_the_choice_of_facts_and_later_commands_continue_it(
     assert "Photosynthesis" in shown
     assert re.search(r"45\.0 – 60\.0 s +Conclusion", shown)
     assert "-->" in run_command("lessons", "export", name, "--format", "srt").out
+    starts = {"srt": "1\n", "vtt": "WEBVTT", "json": "{", "html": "<!", "md": "# "}
+    for ending, start in starts.items():
+        file = tmp_path / f"narration.{ending}"
+        assert run_command("lessons", "export", name, str(file)).code == 0
+        assert file.read_text().startswith(start)
     assert run_command("lessons", "restore", name, "v1").code == 0
     assert run_command("lessons", "delete", name, "--yes").code == 0
     assert_refused(run_command("lessons", "show", name), f"no lesson {name!r}")
@@ -64,6 +69,7 @@ def test_a_quiz_of_the_chosen_facts_is_written_to_a_file_of_the_form_that_its_en
         assert run_command("lessons", "quiz", name, str(file)).code == 0
         assert file.read_bytes().startswith(start)
     assert json.loads(run_command("lessons", "quiz", name, "--json").out)["madeBy"] == "code"
+    assert_refused(run_command("lessons", "quiz", name, "quiz.txt"), "'quiz.txt'", "use .md or .csv or .zip")
 
 
 def test_the_command_after_an_answered_question_refines_what_was_made(run_command: RunCommand) -> None:

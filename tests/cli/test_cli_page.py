@@ -91,6 +91,22 @@ def test_a_video_is_written_as_a_timeline(run_command: RunCommand, tmp_path: Pat
     assert json.loads(file.read_text())["OTIO_SCHEMA"] == "Timeline.1"
 
 
+@pytest.mark.parametrize(
+    ("noun", "file", "remedy"),
+    [
+        ("videos", "film.mp4", "use .json or .otio; a film is made on the page"),
+        ("lessons", "narration.docx", "use .md or .srt or .vtt or .json or .html"),
+        ("ads", "ad.mp3", "use .jsonl; a sound file is written by `ads listen`"),
+        ("pages", "shop.pdf", "use .html or .zip"),
+    ],
+)
+def test_a_file_whose_ending_is_not_written_is_refused_with_those_that_are(
+    run_command: RunCommand, tmp_path: Path, noun: str, file: str, remedy: str
+) -> None:
+    assert_refused(run_command(noun, "export", "film", str(tmp_path / file)), file, remedy)
+    assert not [*tmp_path.glob("*.*")]
+
+
 def test_the_word_this_refers_to_the_selected_element(run_command: RunCommand) -> None:
     result = run_command("pages", "new", "make this red", "--id", "shop", "--select", "button-1", *OFFLINE)
     assert "button-1" in result.out

@@ -39,6 +39,10 @@ _SILENCE: Final = 10 ** (-60 / 20)
 """Amount of a sample that counts as sound."""
 _STEPS: Final = 2
 """Mixing, and encoding."""
+_SHORTEST_S: Final = 0.5
+"""Shortest sound that an ad without speech is cut to."""
+_CUT_FADE_S: Final = 0.2
+"""Fade of an effect that is cut."""
 
 
 @dataclass(frozen=True)
@@ -51,14 +55,22 @@ class _Ad:
     clips: Mapping[str, Samples]
     only: str
     """Id of a track, or a stream, that is heard alone; empty for all."""
+    edges_s: float
+    """Silence at both ends of the file, together."""
 
     @property
-    def length(self) -> int:
-        """Samples of the whole ad."""
+    def length_s(self) -> float:
+        """Length without the silence: music and effects end within the spot, and speech is never cut."""
         ends = [self.timeline["durationSeconds"]]
         if "music" in self.timeline:
             ends.append(self.timeline["music"]["end"])
-        return math.ceil(max(ends) * RATE)
+        speech_s = max((span["end"] for span in self.timeline["voices"]), default=_SHORTEST_S)
+        return min(max(ends), max(speech_s, self.timeline["spotSeconds"] - self.edges_s))
+
+    @property
+    def length(self) -> int:
+        """Samples of `length_s`."""
+        return math.ceil(self.length_s * RATE)
 
     def plays(self, stream: str, track: str = "") -> bool:
         """Return True if this part is to be heard."""
@@ -89,11 +101,12 @@ def mix_ad(
         music=streams.get("music"),
         speech_s=speech_s,
     )
-    ad = _Ad(streams, mixer, timeline, voices, options["only"])
+    silence_s = options["profile"]["silence_s"]
+    ad = _Ad(streams, mixer, timeline, voices, options["only"], 2 * silence_s)
     mixed = np.zeros((ad.length, 2), np.float32)
     notes = [*_add_voices(mixed, ad), *_add_music(mixed, ad), *_add_effects(mixed, ad)]
     report(1, _STEPS)
-    edge = round(options["profile"]["silence_s"] * RATE)
+    edge = round(silence_s * RATE)
     finished = finish(np.pad(mixed, ((edge, edge), (0, 0))), options)
     return {**finished, "timeline": timeline, "speechSeconds": speech_s, "notes": notes}
 
@@ -132,7 +145,7 @@ def _add_music(mixed: Samples, ad: _Ad) -> list[str]:
         return []
     name = choose_bed(str(ad.streams["music"]["musicPrompt"]))
     levels = ad.mixer["music"]
-    seconds = ad.timeline["music"]["end"]
+    seconds = min(ad.timeline["music"]["end"], ad.length_s)
     bed = at_one_level(read_bed(name, seconds))
     bed *= _ducking(ad, len(bed), levels["duckingDb"])[:, None]
     _fade(bed, levels["fadeInSeconds"], levels["fadeOutSeconds"])
@@ -163,9 +176,23 @@ def _add_effects(mixed: Samples, ad: _Ad) -> list[str]:
     notes = []
     for span in ad.timeline["sfx"]:
         name, samples = sketch(span["description"], span["end"] - span["start"])
-        _add(mixed, samples, span["start"], ad.mixer["sfx"]["volumeDb"])
         notes.append(f"The effect {span['description']!r} is a computed sketch ({name}), not a recording.")
+        left = max(0, len(mixed) - round(span["start"] * RATE))
+        # One sample is what rounding takes.
+        if left + 1 < len(samples):
+            samples = _cut(samples, left)
+            place = f"cut at {ad.length_s:.1f} s" if left else "left out"
+            notes.append(f"The effect {span['description']!r} is {place}, to keep the ad in its spot.")
+        _add(mixed, samples, span["start"], ad.mixer["sfx"]["volumeDb"])
     return notes
+
+
+def _cut(samples: Samples, count: int) -> Samples:
+    """Return the first samples of a mono sound, faded out."""
+    kept = samples[:count].copy()
+    fade = min(count, round(_CUT_FADE_S * RATE))
+    kept[count - fade :] *= np.linspace(1, 0, fade, dtype=np.float32)
+    return kept
 
 
 def finish(samples: Samples, options: Mapping[str, Any]) -> dict[str, Any]:

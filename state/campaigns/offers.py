@@ -40,11 +40,11 @@ def _offers(campaigns: Sequence[Campaign]) -> Iterator[str]:
     for campaign in campaigns:
         if offer := offer_of(campaign):
             product = campaign.primary_product or campaign.brand
-            yield _spoken(offer, product) or (f"{product}: {offer}" if product else offer)
+            yield _exact_line(offer, product) or (f"{product}: {offer}" if product else offer)
         yield from (f"Incentive: {one}" for one in campaign.incentives)
 
 
-def _spoken(offer: str, product: str) -> str:
+def _exact_line(offer: str, product: str) -> str:
     """Return the line that has an offer spoken in its exact words; empty for one that cannot be quoted."""
     about = f", for the {product}" if product and len(product) <= _MOST_PRODUCT else ""
     can_quote = _QUOTED[0] <= len(offer) <= _QUOTED[1] and not set(offer) & set('"“”\n')

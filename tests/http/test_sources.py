@@ -157,5 +157,5 @@ def test_the_offline_model_speaks_the_offer_of_every_campaign_of_the_sample() ->
     offering = [one for one in sample_campaigns() if offer_of(one)]
     assert offering
     for one in offering:
-        spoken = script(DraftBasis("\n".join(campaign_brief([one], "", "").values()), "english", 30))[0]
-        assert offer_of(one).rstrip(".") in " ".join(spoken), one.id
+        texts = script(DraftBasis("\n".join(campaign_brief([one], "", "").values()), "english", 30))[0]
+        assert offer_of(one).rstrip(".") in " ".join(texts), one.id

@@ -21,7 +21,7 @@ async def handoff_files(score: AdScore, media_url: str | None) -> dict[str, byte
     if record is None:
         raise audio.missing_rendering(score)
     ref, details = score.ref, record["details"]
-    timeline, name = _heard(details), ref.artefact.id
+    timeline, name = _rendered_timeline(details), ref.artefact.id
     report = await audio.preflight_view(score, score.request.profile)
     pieces = recordings.read(ref.storage, ref.artefact, score.digest, 0, record["size"])
     files = {
@@ -36,7 +36,7 @@ async def handoff_files(score: AdScore, media_url: str | None) -> dict[str, byte
     return files
 
 
-def _heard(details: Mapping[str, Any]) -> Timeline:
+def _rendered_timeline(details: Mapping[str, Any]) -> Timeline:
     """Return the timeline of a rendered file, with music and effects that end where the file's sound ends."""
     timeline: Timeline = details["timeline"]
     end = round(details["seconds"] - 2 * PROFILES[details["profile"]].silence_s, 2)

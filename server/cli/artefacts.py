@@ -91,7 +91,11 @@ def _new_from_source(client: ServerClient, args: Args, fields: Mapping[str, Any]
     given = {name: value for name, value in body.items() if value is not None}
     reply = client.call("POST", kind.lists, json=given).json()
     args.id = reply[kind.id_field]
-    return show(client, args)
+    if kind is not ADS or args.json:
+        return show(client, args)
+    message = TurnMessage(kind, args.id, "", new=True)
+    _show_turn(client, args, message, reply)
+    return 0 if _has_outcome(message, args, reply) else 1
 
 
 def chat(client: ServerClient, args: Args) -> int:

@@ -1,9 +1,15 @@
 """The brief of an ad from campaigns: their offers word for word, and nothing that they do not say."""
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from callsheet.state.campaigns.campaign import Campaign
 from callsheet.state.errors import Invalid
+
+_QUOTED: Final = (3, 400)
+"""Characters of exact words that a brief may ask for."""
+_MOST_PRODUCT: Final = 40
+"""Most characters of a product's name beside them."""
 
 
 def offer_of(campaign: Campaign) -> str:
@@ -34,8 +40,15 @@ def _offers(campaigns: Sequence[Campaign]) -> Iterator[str]:
     for campaign in campaigns:
         if offer := offer_of(campaign):
             product = campaign.primary_product or campaign.brand
-            yield f"{product}: {offer}" if product else offer
+            yield _exact_line(offer, product) or (f"{product}: {offer}" if product else offer)
         yield from (f"Incentive: {one}" for one in campaign.incentives)
+
+
+def _exact_line(offer: str, product: str) -> str:
+    """Return the line that has an offer spoken in its exact words; empty for one that cannot be quoted."""
+    about = f", for the {product}" if product and len(product) <= _MOST_PRODUCT else ""
+    can_quote = _QUOTED[0] <= len(offer) <= _QUOTED[1] and not set(offer) & set('"“”\n')
+    return f"Must say{about}: “{offer}”" if can_quote else ""
 
 
 def _value_props(campaigns: Sequence[Campaign]) -> list[str]:

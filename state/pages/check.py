@@ -66,12 +66,21 @@ def _of_elements(
 ) -> PageCheck:
     """Return the check of a rule that elements break; `lines` say what is wrong, by the element's id."""
     shown = "; ".join([*lines.values()][:_MOST])
-    return _check(rule, shown or "none", remedy, lines, verdict if lines else "pass")
+    return _check(rule, shown or "ok", remedy, lines, verdict if lines else "pass")
+
+
+def _patch(name: str) -> str:
+    """Return the request that sets an attribute of the page itself."""
+    return (
+        f'PATCH /api/pages/{{pageId}}/elements/page with {{"attributes": {{"{name}": "…"}}, "version": "…"}}'
+    )
 
 
 def _title(page: Page) -> PageCheck:
     title = page.root.attributes.get("title", "")
-    remedy = f"set `title` of the page: what it offers and for whom, in at most {_TITLE} characters"
+    remedy = (
+        f"set `title`: what the page offers and for whom, in at most {_TITLE} characters; {_patch('title')}"
+    )
     verdict: Literal["pass", "warn"] = "pass" if 0 < len(title) <= _TITLE else "warn"
     if not title and page.title() == "Untitled page":
         return _check("title", "none", remedy, ["page"], "fail")
@@ -81,7 +90,10 @@ def _title(page: Page) -> PageCheck:
 
 def _description(page: Page) -> PageCheck:
     about, (least, most) = page.root.attributes.get("description", ""), _ABOUT
-    remedy = f"set `description` of the page: {least} to {most} characters that search engines show"
+    remedy = (
+        f"set `description` of the page: {least} to {most} characters that search engines show; "
+        + _patch("description")
+    )
     if not about:
         return _check("description", "none", remedy, ["page"], "fail")
     measured = f"{len(about)} characters"
@@ -95,7 +107,11 @@ def _language(page: Page) -> PageCheck:
     if language:
         return _check("language", language, "")
     return _check(
-        "language", "none, so browsers read it as English", "set `lang` of the page", ["page"], "warn"
+        "language",
+        "none, so browsers read it as English",
+        f"set `lang` of the page; {_patch('lang')}",
+        ["page"],
+        "warn",
     )
 
 

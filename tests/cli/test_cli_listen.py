@@ -29,7 +29,7 @@ def test_an_ad_is_written_to_a_file_and_played(
     assert "✔ Speaking\n✔ Mixing" in result.err
     assert "is not available here; preview voice 1 speaks" in result.err
     assert "LUFS" in result.err
-    assert soundfile.info(saved).duration == pytest.approx(20, abs=0.1)
+    assert soundfile.info(saved).duration == pytest.approx(30, abs=0.1)
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     programs = tmp_path / "programs"
     programs.mkdir()

@@ -1,6 +1,7 @@
 """`callsheet page`: editing a landing page in the terminal."""
 
 import json
+import re
 import sys
 import zipfile
 from pathlib import Path
@@ -65,6 +66,8 @@ def test_a_page_is_checked_and_written_to_a_zip_file(run_command: RunCommand, tm
     checked = run_command("pages", "check", "shop")
     assert checked.code == 1
     assert "fail  description: none; set `description` of the page" in checked.out
+    assert "PATCH /api/pages/{pageId}/elements/page" in checked.out
+    assert "contrast: ok" in checked.out
     assert json.loads(run_command("pages", "check", "shop", "--json").out)["verdict"] == "fail"
     file = tmp_path / "shop.zip"
     site = "https://shop.example/"
@@ -77,6 +80,10 @@ def test_a_campaign_becomes_an_ad_and_the_ad_a_page(run_command: RunCommand) -> 
     created = run_command("ads", "new", "--from-campaign", "c-0002", "--id", "kestrel", "--json", *OFFLINE)
     assert created.code == 0, created.err
     assert json.loads(created.out)["brief"]["clientDescription"].startswith("Kestrel Pay")
+    northfold = run_command("ads", "new", "--from-campaign", "c-0074", "--id", "northfold", *OFFLINE)
+    assert "Double points on dining until the end of the year" in re.sub(r"\s+", " ", northfold.out)
+    assert re.search(r"Model +offline", northfold.out)
+    assert "Not spoken" in run_command("ads", "new", "--from-campaign", "c-0072", *OFFLINE).out
     assert run_command("pages", "new", "--from-ad", "kestrel", "--id", "kestrel").code == 0
     page = json.loads(run_command("pages", "show", "kestrel", "--json").out)
     assert page["versionId"] == "v1"

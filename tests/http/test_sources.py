@@ -7,8 +7,10 @@ from typing import Any
 import httpx
 import pytest
 
+from callsheet.providers.offline.ads.first_draft import DraftBasis, script
 from callsheet.state.campaigns.campaign import Campaign
-from callsheet.state.campaigns.offers import campaign_brief
+from callsheet.state.campaigns.offers import campaign_brief, offer_of
+from callsheet.state.campaigns.sample import sample_campaigns
 from callsheet.state.errors import Invalid
 from callsheet.storage import Storage
 from tests.doubles.auth_cases import bearer, create_key
@@ -79,7 +81,7 @@ def test_a_brief_needs_an_offer_and_says_no_more_than_the_campaigns() -> None:
         campaign_brief([bare], "", "")
     full = bare.model_copy(update={"id": "c2", "offer": "Bread at four", "incentives": ["a free loaf"]})
     brief = campaign_brief([bare, full], "Miel in Lyon", "Make it calm.")
-    assert brief["clientDescription"] == "Miel in Lyon\nBread at four\nIncentive: a free loaf"
+    assert brief["clientDescription"] == "Miel in Lyon\nMust say: “Bread at four”\nIncentive: a free loaf"
     assert brief["additionalContext"] == "Make it calm."
 
 
@@ -162,3 +164,11 @@ async def test_nothing_is_made_from_what_another_owner_has(valkey_url: str, stor
             assert (await post(client, path, body)).status_code == 404
         assert (await client.get("/api/pages")).json()["pages"] == []
         assert (await client.get("/api/projects")).json()["projects"] == []
+
+
+def test_the_offline_model_speaks_the_offer_of_every_campaign_of_the_sample() -> None:
+    offering = [one for one in sample_campaigns() if offer_of(one)]
+    assert offering
+    for one in offering:
+        texts = script(DraftBasis("\n".join(campaign_brief([one], "", "").values()), "english", 30))[0]
+        assert offer_of(one).rstrip(".") in " ".join(texts), one.id

@@ -224,6 +224,18 @@ async def test_the_check_of_a_page_over_rest_knows_which_files_were_uploaded(
     assert early["images and films are there"]["elements"] == ["image-1"]
     assert "upload the file" in early["images and films are there"]["remedy"]
     await client.put(ticket["url"], content=png())
-    assert "images and films are there" not in await broken()
+    still = await broken()
+    assert "images and films are there" not in still
+    route = "/api/pages/{pageId}/elements/page"
+    assert f"PATCH {route}" in still["description"]["remedy"]
+    newest = (await client.get("/api/pages/bakery")).json()["versionId"]
+    change = {"attributes": {"description": "Bread from our oven at four each day, in Lyon. " * 2}}
+    path = route.format(pageId="bakery")
+    assert (await client.patch(path, json={**change, "version": newest})).status_code == 200
+    assert "description" not in {
+        one["rule"]
+        for one in (await client.get("/api/pages/bakery/check")).json()["checks"]
+        if one["verdict"] != "pass"
+    }
     assert (await client.get("/api/pages/nobodys/check")).status_code == 404
     assert (await client.get("/api/pages/bakery/export?url=javascript:x")).status_code == 422

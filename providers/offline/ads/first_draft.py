@@ -74,6 +74,7 @@ _NO_BRIEF: Final = re.compile(
 )
 """A first sentence that is a question, denies something of the client or takes something back."""
 _BY_CLIENT: Final = re.compile(r"(?:We|Our|Your)(?: \S+){3}")
+_EXACT: Final = re.compile(r"Must say\b[^“\n]{0,60}“([^”\n]{3,400})”")
 _MAX_CHARS: Final = 400
 """Longer sentences are not spoken."""
 _NO_NAME: Final = (
@@ -163,6 +164,8 @@ def speech(sentence: str, brief: DraftBasis) -> str:
 
     "Mention the code BEE10" is an order to speak the code.
     """
+    if exact := _EXACT.match(sentence):
+        return exact[1]
     order = re.match(DATA["orders"], sentence, re.IGNORECASE)
     if order and not _has("manner", content := sentence[order.end() :]) and rank(content) < STORY:
         sentence = content[:1].upper() + content[1:]
@@ -222,13 +225,13 @@ def draft(conversation: OfflineConversation, brief: DraftBasis) -> OfflineReply:
 
 def script(brief: DraftBasis) -> tuple[list[str], list[str]]:
     """Return the text of each voice, obligatory sentences first, and the sentences without room."""
-    texts = (speech(each, brief) for each in sentences(brief.client, brief.language))
+    texts = {speech(each, brief): rank(each) for each in sentences(brief.client, brief.language)}
     copy = [text for text in texts if text]
     phrases = DATA.get(brief.language, {"openings": ["{brand}."], "closings": ["{brand}."]})
     solemn = _row(brief, "moods") == DATA["moods"][0][1:]
     pick = 0 if solemn else zlib.crc32(brief.name.encode())
     opening, closing = (known[pick % len(known)] for known in (phrases["openings"], phrases["closings"]))
-    facts = [_Part(each, rank(each), 1) for each in copy[:_MAX_SENTENCES]]
+    facts = [_Part(each, texts[each], 1) for each in copy[:_MAX_SENTENCES]]
     parts = [
         _Part(str(opening).format(brand=brief.name), 2, 0),
         *(part._replace(voice=0) for part in facts if part.rank == STORY),

@@ -1,6 +1,7 @@
 """The page's sources and files are small, and its types are those of the server's document."""
 
 import gzip
+import json
 import re
 from collections.abc import Mapping
 from functools import cache
@@ -9,6 +10,7 @@ from typing import Any, Final
 import pytest
 
 from callsheet.server.console.build import FOLDER, STATIC
+from callsheet.state.video.plan import RULES
 from tests.console.browser import built_page
 from tests.doubles.documented import loaded_app
 
@@ -96,6 +98,11 @@ def test_a_type_of_the_page_is_part_of_what_the_server_documents(
     nullable = {name for name in fields if allows_null(documented["properties"][name])}
     known = {name for name, (optional, kind) in fields.items() if optional or _NULL.search(kind)}
     assert not nullable - known, f"these fields of {schema} may be null"
+
+
+def test_the_page_offers_the_parameters_of_a_waiting_video_step_that_the_server_edits() -> None:
+    [listed] = re.findall(r"EDITABLE = new Set\((\[[^\]]*\])\)", (FOLDER / "src" / "tools.ts").read_text())
+    assert sorted(json.loads(listed)) == sorted(RULES.editable or ())
 
 
 def test_the_sources_of_the_page_are_few_and_short() -> None:

@@ -128,6 +128,11 @@ export function takesWords(value: any): boolean {
   return ["choose", "text", "pick"].includes(ask.form);
 }
 
+/** Steps of the plan that is paused or waits for approval; a message ends it. */
+export function stepsLeft(value: any): number {
+  return (value?.type === "paused" ? value.steps : value?.action_requests)?.length ?? 0;
+}
+
 /** The sentence that asks. */
 export function sentenceOf(value: any): string {
   if (typeof value === "string") return value;

@@ -1,8 +1,9 @@
 // The tools of the server, read once: their forms, and what their steps are called.
 import { signal } from "@preact/signals";
 import { get } from "./api.ts";
+import { CONTROL } from "./conversation.ts";
 import { words } from "./format.ts";
-import type { Schema } from "./types.ts";
+import type { Fields, Schema } from "./types.ts";
 
 export interface ToolInfo {
   name: string;
@@ -29,4 +30,26 @@ export function stepTitle({ name, tool }: { name: string; tool: string }): strin
   if (name) return name;
   if (!tools) void readTools();
   return titles.value.get(tool) ?? words(tool);
+}
+
+/** Parameters of a video's step that a person may change. */
+const EDITABLE = new Set(["prompt", "name", "durationSeconds", "volume", "queries", "sources"]);
+/** Parameters of a video's inserted step that the server sets itself, or does not take. */
+const SET_BY_SERVER = new Set(["addScene.sceneId", "duplicateScene.newSceneId", "addAudio.volume", "contextGatherer.extractStyle"]);
+
+function withFields(schema: Schema, change: (name: string, field: Schema) => Schema | null): Schema {
+  const fields = Object.entries(schema.properties ?? {}).map(([name, one]) => [name, change(name, one)] as const);
+  return { ...schema, properties: Object.fromEntries(fields.filter((one): one is [string, Schema] => one[1] !== null)) };
+}
+
+/** The form of a step that waits: what cannot be edited is shown, if it has a value. */
+export function editSchema(tool: ToolInfo, params: Fields): Schema {
+  if (tool.domain !== "video") return tool.inputSchema;
+  return withFields(tool.inputSchema, (name, field) => (EDITABLE.has(name) ? field : params[name] === undefined ? null : { ...field, readOnly: true }));
+}
+
+/** The tools of a plan's steps; those of a video are called by its plans alone, not by a model. */
+export function insertableTools(all: ToolInfo[], domain: string | undefined): ToolInfo[] {
+  return all.filter((one) => one.domain === domain && one.internal === (domain === "video") && !CONTROL.has(one.name))
+    .map((one) => ({ ...one, inputSchema: withFields(one.inputSchema, (name, field) => (SET_BY_SERVER.has(`${one.name}.${name}`) ? null : field)) }));
 }

@@ -246,6 +246,7 @@ export interface StreamHead {
 export interface ArtefactView extends ArtefactRef {
   conversationId: string | null;
   streams: Record<string, StreamHead>;
+  sources: ArtefactRef[];
 }
 
 export interface Version {

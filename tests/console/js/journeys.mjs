@@ -65,6 +65,30 @@ test("a lesson's facts are chosen on Home, its words come in, and the choice is 
   await changed(tab, "Changed:");
 });
 
+/** A PDF of one page with these lines. */
+function pdf(lines) {
+  const content = `BT /F1 12 Tf 16 TL 50 750 Td ${lines.map((one) => `(${one}) Tj T*`).join(" ")} ET`;
+  const objects = [
+    "<</Type/Catalog/Pages 2 0 R>>", "<</Type/Pages/Kids[3 0 R]/Count 1>>",
+    "<</Type/Page/Parent 2 0 R/MediaBox[0 0 612 792]/Contents 4 0 R/Resources<</Font<</F1 5 0 R>>>>>>",
+    `<</Length ${content.length}>>stream\n${content}\nendstream`, "<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>",
+  ];
+  let file = "%PDF-1.4\n";
+  const places = objects.map((one, i) => { const place = file.length; file += `${i + 1} 0 obj\n${one}\nendobj\n`; return `${String(place).padStart(10, "0")} 00000 n \n`; });
+  return Buffer.from(`${file}xref\n0 6\n0000000000 65535 f \n${places.join("")}trailer<</Size 6/Root 1 0 R>>\nstartxref\n${file.length}\n%%EOF\n`);
+}
+
+test("a lesson begins with a PDF that is given on Home", async () => {
+  const tab = await open(offline, "/");
+  await tab.getByLabel("Workflow").selectOption("fact_narration");
+  const buffer = pdf(["Plants make their own food from light, water and air.", "Stomata are small openings in the leaves of plants.", "Chlorophyll gives the leaves their green colour."]);
+  await tab.getByLabel("Material, a PDF or a text").setInputFiles({ name: "plants.pdf", mimeType: "application/pdf", buffer });
+  await tab.getByRole("button", { name: "Start", exact: true }).click();
+  await tab.waitForURL(/\/c\//);
+  const question = tab.getByRole("region", { name: "Question" });
+  await question.getByText(/Stomata/).first().waitFor();
+});
+
 test("a page is made, and an element of it is marked and changed", async () => {
   const tab = await open(offline, "/");
   await start(tab, "page_builder", EXAMPLES.page_builder);
@@ -187,6 +211,8 @@ test("an ad becomes a page by a button", async () => {
   await tab.waitForURL((url) => url.pathname.startsWith("/c/") && !url.pathname.endsWith(ad.conversationId));
   const [source] = (await offline.send("GET", `/api/artefacts/page/${(await offline.send("GET", "/api/pages")).pages[0].pageId}`)).sources;
   assert.deepEqual([source.kind, source.id], ["ad", "chain"]);
+  await tab.getByRole("button", { name: "Made from an ad" }).click();
+  await tab.waitForURL((url) => url.pathname.endsWith(ad.conversationId));
 });
 
 test("the steps of every turn are called the same live and after a reload", async () => {
@@ -236,13 +262,22 @@ test("campaigns are imported from a file, and what was refused is listed", async
 const scene = (i) => ({ name: `Scene ${i}`, durationInFrames: 60, background: { color: "#111111" }, elements: [{ id: "title", kind: "text", text: String(i), animations: [{ kind: "fade" }] }], palette: ["#111111", "#ffffff"] });
 
 test("a step is edited, another skipped, and one put earlier by keyboard while the plan runs", async () => {
-  await scripted.send("POST", "/api/projects", { id: "live", scenes: [1, 2, 3, 4, 5, 6, 7, 8].map(scene) });
+  await scripted.send("POST", "/api/projects", { id: "live", name: "The live film", scenes: [1, 2, 3, 4, 5, 6, 7, 8].map(scene) });
   scripted.model.held = "change";
   const { conversationId } = await scripted.send("GET", "/api/artefacts/video/live");
   const tab = await open(scripted, `/c/${conversationId ?? "live"}`);
+  await tab.getByRole("heading", { name: "The live film", level: 1 }).waitFor();
+  assert.ok(await tab.getByRole("button", { name: "Undo" }).isDisabled(), "nothing was done that can be undone");
   await say(tab, "edit 8 scenes");
-  const plan = tab.getByRole("group", { name: "Plan of 8 steps" });
-  await plan.getByRole("button", { name: /^Edit “.*scene 8/ }).click();
+  const plan = tab.getByRole("group", { name: /^Plan of [89] steps/ });
+  await plan.getByRole("button", { name: "Insert a step" }).click();
+  await tab.getByLabel("Step", { exact: true }).selectOption("trimScene");
+  await tab.getByLabel(/^Scene id/).fill("scene-8");
+  await tab.getByLabel(/^Duration seconds/).fill("3");
+  await tab.getByRole("button", { name: "Insert", exact: true }).click();
+  await tab.getByRole("dialog").waitFor({ state: "detached" });
+  await plan.getByRole("button", { name: /^Edit “.*scene 8/ }).first().click();
+  assert.equal(await tab.getByRole("dialog").getByLabel(/^Scene id/).count(), 0, "a scene's id is shown and cannot be edited");
   await tab.getByRole("dialog").getByLabel(/Prompt/).fill("another wish");
   await tab.getByRole("button", { name: "Change the step" }).click();
   await tab.getByRole("dialog").waitFor({ state: "detached" });
@@ -254,9 +289,15 @@ test("a step is edited, another skipped, and one put earlier by keyboard while t
   const titles = () => plan.locator(".step-name").allInnerTexts();
   await until(async () => /scene 6/.test((await titles())[4]), "the step stands before another");
   await tab.waitForFunction(() => /scene 6.*earlier/.test(document.activeElement.getAttribute("aria-label") ?? ""));
+  await plan.getByRole("button", { name: "Pause" }).click();
   scripted.model.held = "";
+  await tab.getByRole("region", { name: "Question" }).waitFor();
+  await say(tab, "something else");
+  await tab.getByRole("dialog").getByText(/This ends the plan: \d steps left/).waitFor();
+  await tab.getByRole("button", { name: "Keep it" }).click();
+  await plan.getByRole("button", { name: "Resume" }).click();
   await tab.getByText("Done.", { exact: true }).waitFor();
-  await plan.getByText("8 steps: 7 completed · 1 skipped").waitFor();
+  await plan.getByText("9 steps: 8 completed · 1 skipped").waitFor();
   assert.equal(await plan.locator(".step.skipped").count(), 1);
 });
 

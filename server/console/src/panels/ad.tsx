@@ -1,9 +1,9 @@
 // An ad: its timeline to scale, its script by voice, music and effects with locks, the mixer, and the brief.
 import { useEffect, useState } from "preact/hooks";
-import { get, path, post, request, type ApiError } from "../api.ts";
+import { get, path, post, request } from "../api.ts";
 import { count, seconds, words } from "../format.ts";
 import { location, setQuery } from "../router.ts";
-import { asApiError, attempt, mayWrite, notify } from "../store.ts";
+import { attempt, mayWrite, notify } from "../store.ts";
 import type { Fields, StreamHead, Version } from "../types.ts";
 import "../styles/ad.css";
 import { Icon } from "../ui/icon.tsx";
@@ -14,6 +14,7 @@ import { AdPlayer } from "./ad_player.tsx";
 import { AdMixer, type Mixer } from "./ad_mixer.tsx";
 import { MakeOf } from "./make_of.tsx";
 import type { PanelEntry, PanelProps } from "./panel.ts";
+import { WordsEditor } from "./words_editor.tsx";
 
 interface Voice { id: string; name: string; provider: string; language: string; gender: string | null; accent: string | null; style: string | null }
 interface Track { id: string; voiceId: string; text: string; speed: number }
@@ -73,31 +74,6 @@ function StreamHeader({ props, ad, stream, title }: { props: PanelProps; ad: Ad;
   );
 }
 
-function TrackEditor({ ad, track, version, onDone }: { ad: Ad; track: Track; version: string; onDone: (changed: boolean) => void }) {
-  const [text, setText] = useState(track.text);
-  const [error, setError] = useState<ApiError | null>(null);
-  const save = async (event: Event) => {
-    event.preventDefault();
-    if (text === track.text) return onDone(false);
-    try {
-      await request("PATCH", path`/api/ads/${ad.adId}/voices/tracks/${track.id}`, { text, version });
-      onDone(true);
-    } catch (failure) {
-      setError(asApiError(failure));
-    }
-  };
-  return (
-    <form class="track-editor" onSubmit={save} onKeyDown={(event) => event.key === "Escape" && onDone(false)}>
-      <textarea aria-label="Words of this voice" value={text} rows={3} autofocus onInput={(event) => setText(event.currentTarget.value)} />
-      {error && <Failure error={error} />}
-      <div class="actions end">
-        <button type="button" class="button small quiet" onClick={() => onDone(false)}>Cancel</button>
-        <button type="submit" class="button small primary">Save as a new version</button>
-      </div>
-    </form>
-  );
-}
-
 function Script({ props, ad }: { props: PanelProps; ad: Ad }) {
   const [edited, edit] = useState<string | null>(null);
   const newest = ad.streams.voices?.newest;
@@ -116,7 +92,8 @@ function Script({ props, ad }: { props: PanelProps; ad: Ad }) {
               {time && <span class="num muted">{time.start.toFixed(1)}–{time.end.toFixed(1)} s{late && " · past the end"}</span>}
             </div>
             {edited === track.id && newest
-              ? <TrackEditor ad={ad} track={track} version={newest.id} onDone={(changed) => { edit(null); if (changed) { notify("Saved as a new version"); props.changed(); } }} />
+              ? <WordsEditor label="Words of this voice" text={track.text} onChanged={props.changed} onClose={() => edit(null)} onSave={(text) =>
+                request("PATCH", path`/api/ads/${ad.adId}/voices/tracks/${track.id}`, { text, version: newest.id })} />
               : (
                 <div class="track-line">
                   <p>{track.text}</p>

@@ -1,10 +1,9 @@
 // The player of an ad: renders what is heard, plays all of it or one track, and says where something else is heard
 // than what the ad describes.
 import { useEffect, useRef, useState } from "preact/hooks";
-import { get, path, post, type ApiError } from "../api.ts";
-import { asApiError } from "../store.ts";
+import { get, path, post } from "../api.ts";
 import { Failure } from "../ui/states.tsx";
-import { useRead } from "../ui/use_read.ts";
+import { useCall, useRead } from "../ui/use_read.ts";
 import { Icon } from "../ui/icon.tsx";
 import type { Timeline } from "./ad_timeline.tsx";
 
@@ -60,25 +59,14 @@ export function AdPlayer({ ad, timeline, onRendered, onTime }: {
   const [part, setPart] = useState("");
   const [profile, setProfile] = useState("spotify");
   const [rendering, setRendering] = useState<Rendering | null>(null);
-  const [busy, setBusy] = useState(false);
-  const [error, setError] = useState<ApiError | null>(null);
+  const [error, call, busy] = useCall();
   const audio = useRef<HTMLAudioElement>(null);
-  const listen = async (track: string, place: string) => {
+  const listen = (track: string, place: string) => {
     setPart(track);
     setProfile(place);
-    setBusy(true);
-    setError(null);
     onTime(null);
-    try {
-      const reply = await post<Rendering>(path`/api/ads/${ad}/render`, { profile: place, ...(track ? { track } : {}) });
-      setRendering(reply);
-      onRendered(reply.timeline);
-    } catch (failure) {
-      setRendering(null);
-      setError(asApiError(failure));
-    } finally {
-      setBusy(false);
-    }
+    const rendered = post<Rendering>(path`/api/ads/${ad}/render`, { profile: place, ...(track ? { track } : {}) });
+    void call(rendered.catch((failure) => { setRendering(null); throw failure; }), (reply) => { setRendering(reply); onRendered(reply.timeline); });
   };
   useEffect(() => {
     if (!rendering) return undefined;

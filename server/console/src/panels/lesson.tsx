@@ -1,15 +1,16 @@
 // A lesson: its facts with the passages that prove them, and the narration by segment with seconds and words.
 import { useState } from "preact/hooks";
-import { api, get, path, post, request, type ApiError } from "../api.ts";
+import { api, get, path, post, request } from "../api.ts";
 import { count, sentence, words } from "../format.ts";
-import { asApiError, mayWrite, notify } from "../store.ts";
+import { mayWrite } from "../store.ts";
 import "../styles/lesson.css";
 import { Icon } from "../ui/icon.tsx";
 import { Empty, Failure, Loading } from "../ui/states.tsx";
-import { useRead } from "../ui/use_read.ts";
+import { useCall, useRead } from "../ui/use_read.ts";
 import { factNumbers, spokenWords } from "./lesson_facts.ts";
 import { MakeOf } from "./make_of.tsx";
 import type { PanelEntry, PanelProps } from "./panel.ts";
+import { WordsEditor } from "./words_editor.tsx";
 
 export interface Fact { id: string; concept: string; details: string; confidence: number; source: { quote: string; start: number; end: number } | null }
 interface Segment {
@@ -43,50 +44,13 @@ function FactRow({ fact, number, chosen }: { fact: Fact; number: number | null; 
   );
 }
 
-function SegmentEditor({ session, version, segment, onDone }: { session: string; version: string | null; segment: Segment; onDone: (changed: boolean) => void }) {
-  const [text, setText] = useState(segment.narration);
-  const [error, setError] = useState<ApiError | null>(null);
-  const save = async (event: Event) => {
-    event.preventDefault();
-    if (text === segment.narration) return onDone(false);
-    try {
-      await request("PATCH", path`/api/agent-create/session/narration?sessionId=${session}`, { segments: [{ id: segment.id, narration: text }], version });
-      onDone(true);
-    } catch (failure) {
-      setError(asApiError(failure));
-    }
-  };
-  return (
-    <form class="track-editor" onSubmit={save} onKeyDown={(event) => event.key === "Escape" && onDone(false)}>
-      <textarea aria-label={`Words of ${words(segment.type)}`} value={text} rows={5} autofocus onInput={(event) => setText(event.currentTarget.value)} />
-      <p class="help num">{count(spokenWords(text), "word")}</p>
-      {error && <Failure error={error} />}
-      <div class="actions end">
-        <button type="button" class="button small quiet" onClick={() => onDone(false)}>Cancel</button>
-        <button type="submit" class="button small primary">Save as a new version</button>
-      </div>
-    </form>
-  );
-}
-
 interface Rendering { url: string; seconds: number; notices: string[] }
 
 /** Renders what is to be heard, the whole or one segment, and plays it. */
 function Listen({ session, segment, label }: { session: string; segment?: string; label: string }) {
   const [rendering, setRendering] = useState<Rendering | null>(null);
-  const [busy, setBusy] = useState(false);
-  const [error, setError] = useState<ApiError | null>(null);
-  const listen = async () => {
-    setBusy(true);
-    setError(null);
-    try {
-      setRendering(await post<Rendering>(path`/api/agent-create/session/narration/render?sessionId=${session}`, segment ? { segment } : {}));
-    } catch (failure) {
-      setError(asApiError(failure));
-    } finally {
-      setBusy(false);
-    }
-  };
+  const [error, call, busy] = useCall();
+  const listen = () => call(post<Rendering>(path`/api/agent-create/session/narration/render?sessionId=${session}`, segment ? { segment } : {}), setRendering);
   return (
     <div class="lesson-sound" aria-busy={busy}>
       {!rendering && <button type="button" class="button small" disabled={busy} aria-label={label} onClick={listen}><Icon name="play" size={16} />{busy ? "Rendering …" : "Listen"}</button>}
@@ -111,7 +75,8 @@ function SegmentView({ props, lesson, segment, numbers }: { props: PanelProps; l
         <span class="num muted">{segment.start_time.toFixed(0)}–{(segment.start_time + segment.duration).toFixed(0)} s · {count(spoken, "word")}</span>
       </div>
       {edited
-        ? <SegmentEditor session={lesson.sessionId} version={lesson.version} segment={segment} onDone={(changed) => { edit(false); if (changed) { notify("Saved as a new version"); props.changed(); } }} />
+        ? <WordsEditor label={`Words of ${words(segment.type)}`} text={segment.narration} onChanged={props.changed} onClose={() => edit(false)} onSave={(narration) =>
+            request("PATCH", path`/api/agent-create/session/narration?sessionId=${lesson.sessionId}`, { segments: [{ id: segment.id, narration }], version: lesson.version })} />
         : (
           <div class="track-line">
             <p>
@@ -161,8 +126,8 @@ function LessonView(props: PanelProps) {
           <ol class="script">{lesson.narration.segments.map((one) => <SegmentView key={one.id} props={props} lesson={lesson} segment={one} numbers={numbers} />)}</ol>
           <p class="actions">
             <span class="help">Download</span>
-            <MakeOf label="Make scenes of this" url="/api/projects" body={{ lessonId: lesson.sessionId }} />
             {FORMATS.map(([format, label]) => <a key={format} class="button small" download href={path`/api/agent-create/session/narration?sessionId=${lesson.sessionId}&format=${format}`}>{label}</a>)}
+            <MakeOf label="Make scenes of this" url="/api/projects" body={{ lessonId: lesson.sessionId }} />
           </p>
         </section>
       )}

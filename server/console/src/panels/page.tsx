@@ -1,12 +1,12 @@
 // A page: its preview at three widths; an element that is clicked is "this", and its text can be edited in place.
 import { useEffect, useRef, useState } from "preact/hooks";
-import { get, path, post, request, type ApiError } from "../api.ts";
+import { get, path, post, request } from "../api.ts";
 import { shorten, words } from "../format.ts";
-import { asApiError, attempt, mayWrite, notify } from "../store.ts";
+import { attempt, mayWrite, notify } from "../store.ts";
 import "../styles/page.css";
 import { Icon } from "../ui/icon.tsx";
 import { Failure, Loading } from "../ui/states.tsx";
-import { useRead } from "../ui/use_read.ts";
+import { useCall, useRead } from "../ui/use_read.ts";
 import { elementsOf, type PageElement } from "./page_elements.ts";
 import type { PanelEntry, PanelProps } from "./panel.ts";
 
@@ -57,7 +57,7 @@ function Preview({ view, width, selected, onSelect }: { view: PageView; width: n
 
 function ElementBar({ props, view, element, onClose }: { props: PanelProps; view: PageView; element: PageElement; onClose: () => void }) {
   const [text, setText] = useState(element.content ?? "");
-  const [error, setError] = useState<ApiError | null>(null);
+  const [error, call] = useCall();
   const locked = view.locks.some((one) => one.elementId === element.id);
   const known = useRef(element.content ?? "");
   useEffect(() => {
@@ -65,16 +65,10 @@ function ElementBar({ props, view, element, onClose }: { props: PanelProps; view
     known.current = now;
     setText((typed) => (typed === before ? now : typed)); // what somebody types is not cleared
   }, [element.content]);
-  const save = async (event: Event) => {
+  const save = (event: Event) => {
     event.preventDefault();
-    try {
-      const reply = await request<{ id?: string }>("PATCH", path`/api/pages/${view.pageId}/elements/${element.id}`, { content: text, version: view.versionId ?? "start" });
-      notify(reply.id ? `Saved as ${reply.id}` : "Saved as a new version");
-      setError(null);
-      props.changed();
-    } catch (failure) {
-      setError(asApiError(failure));
-    }
+    const saved = request<{ id?: string }>("PATCH", path`/api/pages/${view.pageId}/elements/${element.id}`, { content: text, version: view.versionId ?? "start" });
+    void call(saved, (reply) => { notify(reply.id ? `Saved as ${reply.id}` : "Saved as a new version"); props.changed(); });
   };
   const lock = async () => {
     await attempt(request(locked ? "DELETE" : "PUT", path`/api/pages/${view.pageId}/locks/${element.id}`));

@@ -1,7 +1,8 @@
 // The pane beside a conversation: the panel of the artefact's kind and its versions, or a graph's state.
-import { api } from "../api.ts";
+import { api, path } from "../api.ts";
 import { words } from "../format.ts";
-import { location, setQuery } from "../router.ts";
+import { location, navigate, setQuery } from "../router.ts";
+import { attempt } from "../store.ts";
 import type { ThreadModel } from "../thread.ts";
 import type { Fields, Json } from "../types.ts";
 import { KindIcon } from "../ui/icon.tsx";
@@ -41,6 +42,9 @@ function ArtefactPane(props: PanelProps) {
           <button type="button" class="tab" aria-pressed={versions} onClick={() => setQuery({ tab: "versions" })}>Versions</button>
         </div>
       )}
+      {artefact.sources.filter((one) => one.kind in PANELS).map((one) => (
+        <button key={one.id} type="button" class="tag link" onClick={() => void attempt(api.artefact(one.kind, one.id)).then((source) => source && navigate(path`/c/${source.conversationId ?? source.id}`))}>Made from {one.kind === "ad" ? "an ad" : `a ${one.kind}`}</button>
+      ))}
       {versions || !Panel ? <Versions {...props} artefact={artefact} /> : <Panel {...props} />}
     </>
   );

@@ -86,6 +86,7 @@ function VideoPanel(props: PanelProps) {
     props.changed();
   };
   const film = () => { setPart(0); void attempt(import("../../film/film.ts").then(({ saveFilm }) => saveFilm(props.id, setPart))).then(() => setPart(null)); };
+  const fixed = props.busy || props.messages.length === 0; // what can be undone has a message of its own
   const undo = async (route: "undo" | "redo") => {
     if (await attempt(post(path`/api/projects/${props.id}/` + route, {}).then(() => true))) notify(route === "undo" ? "The last change is undone" : "It is done again");
     props.changed();
@@ -97,8 +98,8 @@ function VideoPanel(props: PanelProps) {
         <span class="tag num">{seconds(total)}</span>
         <button type="button" class="button small" aria-pressed={playing === "film"} disabled={ids.length === 0} onClick={() => play(playing === "film" ? null : "film")}><Icon name={playing === "film" ? "stop" : "play"} size={16} />{playing === "film" ? "Stop" : "Play all"}</button>
         {mayWrite.value && <>
-          <button type="button" class="button small end" disabled={props.busy} onClick={() => undo("undo")}><Icon name="undo" size={16} />Undo</button>
-          <button type="button" class="button small" disabled={props.busy} onClick={() => undo("redo")}>Redo</button>
+          <button type="button" class="button small end" disabled={fixed} onClick={() => undo("undo")}><Icon name="undo" size={16} />Undo</button>
+          <button type="button" class="button small" disabled={fixed} onClick={() => undo("redo")}>Redo</button>
         </>}
         <button type="button" class="button small" disabled={part !== null || ids.length === 0} title="A film without sound, made in this browser" onClick={film}><Icon name="film" size={16} />{part === null ? "WebM" : `${Math.round(100 * part)} %`}</button>
         <a class="button small" download={`${project.id}.json`} href={path`/api/projects/${props.id}/export`}><Icon name="down" size={16} />JSON</a>

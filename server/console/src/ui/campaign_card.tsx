@@ -19,7 +19,8 @@ export function CampaignCard({ campaign, marked = false }: { campaign: Campaign;
         {campaign.primary_product && <span class="tag">{campaign.primary_product}</span>}
         {campaign.key_value_props.map((one) => <span key={one} class="tag">{one}</span>)}
       </p>
-      <p class="meta num"><span>{campaign.capture_date ?? "no date"}</span>{campaign.spend !== null && <span>spend {money(campaign.spend, campaign.currency)}</span>}{campaign.offer && <MakeOf label="Make an ad of this" url="/api/ads" body={{ campaignIds: [campaign.id] }} />}</p>
+      <p class="meta num"><span>{campaign.capture_date ?? "no date"}</span>{campaign.spend !== null && <span>spend {money(campaign.spend, campaign.currency)}</span>}</p>
+      {campaign.offer && <p><MakeOf label="Make an ad of this" url="/api/ads" body={{ campaignIds: [campaign.id] }} /></p>}
     </li>
   );
 }

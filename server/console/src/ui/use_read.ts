@@ -1,4 +1,4 @@
-// The reading of a reply by a view.
+// The reading of a reply by a view, and the calls that a person starts there.
 import { useEffect, useState } from "preact/hooks";
 import type { ApiError } from "../api.ts";
 import { asApiError } from "../store.ts";
@@ -13,4 +13,16 @@ export function useRead<T>(read: () => Promise<T>, when: unknown[], wanted = tru
     return () => { current = false; };
   }, [...when, wanted]);
   return [reply, error, (next) => setReply(() => next)];
+}
+
+/** Make a call and take its reply; the error of the last one that failed, and whether one goes on. */
+export function useCall(): [ApiError | null, <T>(call: Promise<T>, take: (reply: T) => void) => Promise<void>, boolean] {
+  const [error, setError] = useState<ApiError | null>(null);
+  const [busy, setBusy] = useState(false);
+  const make = async <T>(call: Promise<T>, take: (reply: T) => void) => {
+    setBusy(true);
+    await call.then((reply) => { setError(null); take(reply); }, (failure) => setError(asApiError(failure)));
+    setBusy(false);
+  };
+  return [error, make, busy];
 }

@@ -1,15 +1,15 @@
 // Everything that was made, by kind: open, export, delete.
 import { useEffect, useState } from "preact/hooks";
-import { api, path, type ApiError } from "../api.ts";
+import { api, path } from "../api.ts";
 import { isName } from "../format.ts";
 import { LISTED_KINDS, threadsOf } from "../panels/index.ts";
 import { location, setQuery } from "../router.ts";
-import { asApiError, attempt, mayWrite, notify } from "../store.ts";
+import { attempt, mayWrite, notify } from "../store.ts";
 import type { ArtefactRef, RecentThread } from "../types.ts";
 import { Confirm } from "../ui/dialog.tsx";
 import { Icon, KindIcon } from "../ui/icon.tsx";
 import { Ago, Empty, Failure, Loading } from "../ui/states.tsx";
-import { useRead } from "../ui/use_read.ts";
+import { useCall, useRead } from "../ui/use_read.ts";
 
 const MOST_TITLES = 100;
 
@@ -69,17 +69,11 @@ function ThreadList({ workflow }: { workflow: string }) {
 function ArtefactList({ kind }: { kind: string }) {
   const [list, setList] = useState<ArtefactRef[] | null>(null);
   const [next, setNext] = useState<string | null>(null);
-  const [error, setError] = useState<ApiError | null>(null);
-  const read = async (after = "") => {
-    try {
-      const page = await api.artefacts(kind, after);
-      setList((before) => [...(after ? (before ?? []) : []), ...page.artefacts]);
-      setNext(page.next);
-      setError(null);
-    } catch (failure) {
-      setError(asApiError(failure));
-    }
-  };
+  const [error, call] = useCall();
+  const read = (after = "") => call(api.artefacts(kind, after), (page) => {
+    setList((before) => [...(after ? (before ?? []) : []), ...page.artefacts]);
+    setNext(page.next);
+  });
   const [titles, setTitles] = useState(new Map<string, RecentThread>());
   useEffect(() => void read(), [kind]);
   useEffect(() => void readTitles().then(setTitles), []);

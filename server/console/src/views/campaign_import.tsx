@@ -1,10 +1,10 @@
 // The import of campaigns: a file, what its columns mean, and what was refused or left out.
 import { useState } from "preact/hooks";
-import { request, type ApiError } from "../api.ts";
+import { request } from "../api.ts";
 import { count, words } from "../format.ts";
-import { asApiError } from "../store.ts";
 import { Dialog } from "../ui/dialog.tsx";
 import { Failure } from "../ui/states.tsx";
+import { useCall } from "../ui/use_read.ts";
 
 interface Line { line?: number; row?: number; id?: string; reason?: string; error?: string; [name: string]: unknown }
 interface Report {
@@ -40,22 +40,14 @@ export function ImportDialog({ onClose, onDone }: { onClose: () => void; onDone:
   const [mapping, setMapping] = useState<Record<string, string>>({});
   const [whole, setWhole] = useState(false);
   const [report, setReport] = useState<Report | null>(null);
-  const [error, setError] = useState<ApiError | null>(null);
-  const [busy, setBusy] = useState(false);
-  const run = async (event: Event) => {
+  const [error, call, busy] = useCall();
+  const run = (event: Event) => {
     event.preventDefault();
     if (!file) return;
-    setBusy(true);
-    setError(null);
     const query = new URLSearchParams({ fileName: file.name, allOrNothing: String(whole) });
     if (Object.keys(mapping).length > 0) query.set("mapping", JSON.stringify(mapping));
-    try {
-      setReport(await request<Report>("POST", `/api/campaigns/import?${query}`, file, { headers: { "Content-Type": file.type || "application/octet-stream" } }));
-      onDone();
-    } catch (failure) {
-      setError(asApiError(failure));
-    }
-    setBusy(false);
+    const headers = { "Content-Type": file.type || "application/octet-stream" };
+    void call(request<Report>("POST", `/api/campaigns/import?${query}`, file, { headers }), (reply) => { setReport(reply); onDone(); });
   };
   const headings = report ? [...Object.keys(report.columns), ...report.ignoredColumns] : [];
   return (

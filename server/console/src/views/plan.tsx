@@ -1,45 +1,36 @@
 // A plan as a live checklist: its steps may be edited, skipped, inserted, retried, and the whole paused or cancelled.
 import { useEffect, useRef, useState } from "preact/hooks";
-import { api, type ApiError } from "../api.ts";
-import { changedFields, CONTROL, hasFailed, isDone, isUnchanged, outcomes, type Step } from "../conversation.ts";
+import { api } from "../api.ts";
+import { changedFields, hasFailed, isDone, isUnchanged, outcomes, type Step } from "../conversation.ts";
 import { count, seconds, words } from "../format.ts";
 import { schemaOf } from "../interrupts.ts";
-import { asApiError, attempt, mayWrite, notify, readQuestions } from "../store.ts";
+import { attempt, mayWrite, notify, readQuestions } from "../store.ts";
 import type { ThreadModel } from "../thread.ts";
-import { readTools, stepTitle, type ToolInfo } from "../tools.ts";
+import { editSchema, insertableTools, readTools, stepTitle, type ToolInfo } from "../tools.ts";
 import type { Execution, Fields, Json, PlanStep, Schema } from "../types.ts";
 import { Dialog } from "../ui/dialog.tsx";
 import { Icon } from "../ui/icon.tsx";
 import { IconButton } from "../ui/icon_button.tsx";
 import { SchemaForm } from "../ui/schema_form.tsx";
 import { Failure } from "../ui/states.tsx";
+import { useCall } from "../ui/use_read.ts";
 import { StepLine } from "./steps.tsx";
-
-/** A change that is sent from a dialog: it closes once the server has taken it, and shows why it has not. */
-function useChange(onClose: () => void, onDone: () => void): [ApiError | null, (call: Promise<unknown>) => Promise<void>, boolean] {
-  const [error, setError] = useState<ApiError | null>(null);
-  const [busy, setBusy] = useState(false);
-  const change = async (call: Promise<unknown>) => {
-    setBusy(true);
-    setError(null);
-    await call.then(() => { onDone(); onClose(); }, (failure) => setError(asApiError(failure)));
-    setBusy(false);
-  };
-  return [error, change, busy];
-}
 
 function EditStep({ plan, step, onClose, onDone }: { plan: string; step: PlanStep; onClose: () => void; onDone: () => void }) {
   const [schema, setSchema] = useState<Schema | null>(null);
-  const [error, change, busy] = useChange(onClose, onDone);
+  const [error, change, busy] = useCall();
   useEffect(() => {
-    void readTools().then((all) => setSchema(all.find((one) => one.name === step.toolName)?.inputSchema ?? schemaOf(step.params as Json)));
+    void readTools().then((all) => {
+      const tool = all.find((one) => one.name === step.toolName);
+      setSchema(tool ? editSchema(tool, step.params) : schemaOf(step.params as Json));
+    });
   }, [step.id]);
   return (
     <Dialog title={step.displayName} onClose={onClose}>
       {error && <Failure error={error} />}
       {schema && (
         <SchemaForm schema={schema} value={step.params} submit="Change the step" busy={busy} onCancel={onClose}
-          onSubmit={(params: Fields) => void change(api.editStep(plan, step.id, changedFields(step.params, params)))} />
+          onSubmit={(params: Fields) => void change(api.editStep(plan, step.id, changedFields(step.params, params)), onDone)} />
       )}
     </Dialog>
   );
@@ -49,12 +40,12 @@ function InsertStep({ execution, onClose, onDone }: { execution: Execution; onCl
   const [all, setAll] = useState<ToolInfo[]>([]);
   const [name, choose] = useState("");
   const [after, setAfter] = useState("");
-  const [error, change, busy] = useChange(onClose, onDone);
+  const [error, change, busy] = useCall();
   const used = new Set(execution.plan.steps.map((one) => one.toolName));
   useEffect(() => {
     void readTools().then((list) => {
       const domain = list.find((one) => used.has(one.name))?.domain;
-      const fitting = list.filter((one) => one.domain === domain && !one.internal && !CONTROL.has(one.name));
+      const fitting = insertableTools(list, domain);
       setAll(fitting);
       choose((fitting.find((one) => used.has(one.name)) ?? fitting[0])?.name ?? "");
     });
@@ -80,7 +71,7 @@ function InsertStep({ execution, onClose, onDone }: { execution: Execution; onCl
       {tool && (
         <SchemaForm key={name} schema={tool.inputSchema} submit="Insert" busy={busy} onCancel={onClose} onSubmit={(params) => {
           const step: Fields = { toolName: name, params, ...(after ? { dependencies: [after] } : {}) };
-          void change(api.insertStep(execution.id, step));
+          void change(api.insertStep(execution.id, step), onDone);
         }} />
       )}
     </Dialog>
@@ -235,8 +226,8 @@ export function PlanCard({ plan, steps, thread, newest, streams }: {
         })}
       </ol>
       {folded && <button type="button" class="plan-more" onClick={() => unfold(true)}>Show all {shown.length} steps</button>}
-      {editing && <EditStep plan={plan} step={editing} onClose={() => edit(null)} onDone={() => void read()} />}
-      {inserting && execution && <InsertStep execution={execution} onClose={() => insert(false)} onDone={() => void read()} />}
+      {editing && <EditStep plan={plan} step={editing} onClose={() => edit(null)} onDone={() => { edit(null); void read(); }} />}
+      {inserting && execution && <InsertStep execution={execution} onClose={() => insert(false)} onDone={() => { insert(false); void read(); }} />}
     </div>
   );
 }

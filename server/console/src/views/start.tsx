@@ -1,6 +1,6 @@
 // Start something: a request in one's own words, or one of two examples of each workflow.
 import { useRef, useState } from "preact/hooks";
-import { api } from "../api.ts";
+import { api, path, request } from "../api.ts";
 import { shorten } from "../format.ts";
 import { newId } from "../ids.ts";
 import { navigate } from "../router.ts";
@@ -8,9 +8,13 @@ import { attempt, session, workflowTitle } from "../store.ts";
 import type { WorkflowInfo } from "../types.ts";
 import { Icon, KindIcon } from "../ui/icon.tsx";
 
+/** Make a lesson of a file's text; the next message has its facts found. */
+const upload = (file: File) =>
+  request<{ sessionId: string }>("POST", path`/api/agent-create/session/source/files?fileName=${file.name}`, file).then((reply) => ({ thread_id: reply.sessionId }));
+
 /** Make a thread, send the first message, and go there. */
-export async function start(workflow: string, text: string): Promise<boolean> {
-  const thread = await attempt(api.createThread(workflow));
+export async function start(workflow: string, text: string, file?: File): Promise<boolean> {
+  const thread = await attempt<{ thread_id: string }>(file ? upload(file) : api.createThread(workflow));
   if (!thread) return false;
   const input = { messages: [{ role: "user", content: text, id: newId() }] };
   const run = await attempt(api.startRun(thread.thread_id, { assistant_id: workflow, input }));
@@ -63,12 +67,15 @@ export function Start() {
   const workflows = session.value?.workflows ?? [];
   const [workflow, choose] = useState(workflows[0]?.name ?? "");
   const [text, setText] = useState("");
+  const [material, setMaterial] = useState<File>();
   const [busy, setBusy] = useState(false);
+  const file = workflow === "fact_narration" ? material : undefined;
+  const words = text.trim() || (file ? "Find the facts in the file I uploaded." : "");
   const box = useRef<HTMLTextAreaElement>(null);
   const send = async () => {
-    if (!text.trim() || busy) return;
+    if (!words || busy) return;
     setBusy(true);
-    if (!(await start(workflow, text.trim()))) setBusy(false);
+    if (!(await start(workflow, words, file))) setBusy(false);
   };
   const fill = (name: string, example: string) => {
     choose(name);
@@ -83,12 +90,15 @@ export function Start() {
         <textarea id="start-text" ref={box} data-new rows={3} value={text} placeholder="What should be made?"
           onInput={(event) => setText(event.currentTarget.value)}
           onKeyDown={(event) => { if (event.key === "Enter" && (event.metaKey || event.ctrlKey)) void send(); }} />
+        {workflow === "fact_narration" && (
+          <label class="start-file"><span class="label">Material, a PDF or a text</span><input type="file" accept=".pdf,.txt" onChange={(event) => setMaterial(event.currentTarget.files?.[0])} /></label>
+        )}
         <div class="start-bar">
           <label class="sr-only" for="start-workflow">Workflow</label>
           <select id="start-workflow" value={workflow} onChange={(event) => choose(event.currentTarget.value)}>
             {workflows.map((one) => <option key={one.name} value={one.name}>{workflowTitle(one.name)}</option>)}
           </select>
-          <button type="submit" class="button primary" disabled={busy || !text.trim()}>Start</button>
+          <button type="submit" class="button primary" disabled={busy || !words}>Start</button>
         </div>
       </form>
       <Model />

@@ -1,26 +1,33 @@
 // A thread: the conversation on the left, what is made on the right; one above the other where it is narrow.
 import { useSignalEffect } from "@preact/signals";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { takesWords } from "../interrupts.ts";
-import { plansSteps } from "../panels/index.ts";
+import { get, path } from "../api.ts";
+import { count } from "../format.ts";
+import { stepsLeft, takesWords } from "../interrupts.ts";
+import { artefactOf, plansSteps } from "../panels/index.ts";
 import { Pane } from "../panels/pane.tsx";
 import { location, setQuery } from "../router.ts";
 import { mayWrite, pageTitle, workflowTitle } from "../store.ts";
 import { ThreadModel } from "../thread.ts";
+import { Confirm } from "../ui/dialog.tsx";
 import { Icon, KindIcon } from "../ui/icon.tsx";
 import { Status } from "../ui/states.tsx";
+import { useRead } from "../ui/use_read.ts";
 import { Conversation } from "./conversation.tsx";
 
 function Composer({ thread }: { thread: ThreadModel }) {
   const [text, setText] = useState("");
   const [first, setFirst] = useState(false);
+  const [asking, ask] = useState(false);
   const box = useRef<HTMLTextAreaElement>(null);
   const busy = thread.busy.value;
   const waits = busy ? undefined : thread.interrupts.value[0];
   const inWords = waits && takesWords(waits.value);
-  const send = async () => {
+  const left = waits && !inWords ? stepsLeft(waits.value) : 0;
+  const send = async (agreed = left === 0) => {
     const words = (box.current?.value ?? text).trim(); // a key may come before the drawing of what was typed
     if (!words || busy) return;
+    if (!agreed) return ask(true);
     setText("");
     if (!(await thread.send(words, first ? { approve_plan: true } : {}))) setText(words);
   };
@@ -56,18 +63,22 @@ function Composer({ thread }: { thread: ThreadModel }) {
           <button type="submit" class="button primary" aria-label="Send" disabled={!text.trim()}><Icon name="send" size={18} /></button>
         )}
       </div>
+      {asking && <Confirm title="End the plan?" lost={`This ends the plan: ${count(left, "step")} left. Resume it or answer it first to have them done.`}
+        action="Send" onConfirm={() => void send(true)} onClose={() => ask(false)} />}
     </form>
   );
 }
 
 function Head({ thread }: { thread: ThreadModel }) {
   const workflow = thread.workflow.value;
+  const made = artefactOf(workflow, thread.id, thread.values.value);
+  const [video] = useRead(() => get<{ name: string }>(path`/api/projects/${made?.id ?? ""}`), [made?.id], made?.kind === "video" && thread.read.value && !thread.title.value);
   const status = thread.busy.value ? "busy" : thread.interrupts.value.length > 0 ? "interrupted" : thread.failure.value ? "error" : "";
   return (
     <header class="work-head">
       <KindIcon of={workflow} size={32} />
       <div class="work-title">
-        <h1>{thread.title.value || workflowTitle(workflow) || "Conversation"}</h1>
+        <h1>{thread.title.value || video?.name || workflowTitle(workflow) || "Conversation"}</h1>
         <p class="meta"><span>{workflowTitle(workflow)}</span></p>
       </div>
       <span aria-live="polite">{status && <Status of={status} />}</span>

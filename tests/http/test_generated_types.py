@@ -14,7 +14,7 @@ from tests.doubles.wire_server import running_server
 from tests.wire.javascript import installed_packages
 
 SOURCES: Final = Path(__file__).parent / "typescript"
-MAX_LINES: Final = 16_000
+MAX_LINES: Final = 17_000
 """Lines of the generated types, which were 43,000 before errors were references."""
 
 # The packages may have to be installed first.

@@ -35,7 +35,7 @@ _TABLE: Final = (
         "My student is 9 and loves football",
     ),
     ("student.interest", _WHO + " (loves|likes|enjoys) {names}", "She loves chess and horses"),
-    ("source.text", "(here is |use |)(the|my|another|this) (text|lesson)[:]", "Here is the text:"),
+    ("source.text", "(here is |use |)(the|my|another|this) (text|lesson|material)[:]", "Here is the text:"),
     ("source.file", "find the facts[ in (the|my) (file|pdf|text)[ I uploaded]]",
      "Find the facts in the file"),
     ("source.page", "(here is the lesson: |use this page: |){address}", "https://example.org/rivers"),

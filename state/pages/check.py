@@ -71,9 +71,7 @@ def _of_elements(
 
 def _patch(name: str) -> str:
     """Return the request that sets an attribute of the page itself."""
-    return (
-        f'PATCH /api/pages/{{pageId}}/elements/page with {{"attributes": {{"{name}": "…"}}, "version": "…"}}'
-    )
+    return f"PATCH /api/pages/{{pageId}}/elements/page, with the page's version and attributes.{name}"
 
 
 def _title(page: Page) -> PageCheck:

@@ -140,8 +140,9 @@ async def test_the_record_of_a_request_is_what_another_process_reads(storage: St
     await runs.claim("t", "r")
     stored, record = await runs.get("t", "r"), request.to_run()
     assert abs(record.created_ms - stored.created_ms) < 5_000
-    times = {"created_ms": 0, "updated_ms": 0}
-    assert {**vars(record), **times} == {**vars(stored), **times}
+    changed = {"created_ms": 0, "updated_ms": 0, "attempts": 1}
+    assert {**vars(record), **changed} == {**vars(stored), **changed}
+    assert stored.attempts == 1
 
 
 async def test_events_sent_twice_because_the_reply_was_lost_are_stored_once(storage: Storage) -> None:

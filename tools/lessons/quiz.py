@@ -93,10 +93,8 @@ class _QuizWriter:
                 filled.append(await fill_in(model, QuizSheet, QUIZ_PROMPT, request, [(filled[0].form, wish)]))
                 corrections = filled[1].form.questions[: len(wrong)]
                 corrected, still_wrong = self._sort(corrections)
-                proven, wrong = (
-                    [*proven, *corrected],
-                    [*_without_correction(wrong, corrections), *still_wrong],
-                )
+                proven = [*proven, *corrected]
+                wrong = [*_without_correction(wrong, corrections), *still_wrong]
             except Unavailable:
                 # The questions that are proven are a quiz without the others.
                 pass

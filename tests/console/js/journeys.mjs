@@ -371,6 +371,7 @@ test("a tab that slept sees what happened meanwhile", async () => {
   const tab = await open({ url: proxy.url }, "/");
   await start(tab, "ad_creation", EXAMPLES.ad_creation);
   await answered(tab, "Ready to review");
+  await tab.locator(".turn.person").waitFor();
   const thread = threadOf(tab);
   await tab.clock.install();
   proxy.stall();

@@ -179,7 +179,7 @@ class LeanAd(LeanProfile):
         return _NO_MUSIC if brief_of(state) and script and not music else ""
 
 
-_NO_MUSIC: Final = "Only if the brief wants no music: say what was done. Else write the music first."
+_NO_MUSIC: Final = "Only if the brief wants no music: say what was done."
 _SCRIPT: Final = "create_voice_draft"
 
 

@@ -24,6 +24,8 @@ from callsheet.tools.call import Scope
 from callsheet.tools.registry import definitions
 
 ANSWER: Final = "answer"
+END: Final = "end_without_it"
+"""Name of `answer` while something is missing: a small model would answer that it is done."""
 MORE: Final = "more_options"
 MAX_TOOLS: Final = 4
 _FIRST_TURNS: Final = 2
@@ -107,7 +109,7 @@ class Offer:
         broken = [] if calls else answer.invalid_tool_calls[:1]
         if any(call["name"] == MORE for call in (*calls, *broken)):
             return None
-        if calls and calls[0]["name"] == ANSWER:
+        if calls and calls[0]["name"] in {ANSWER, END}:
             reply = str(calls[0]["args"].get("text") or answer.text)
             return answer.model_copy(update={"content": reply, "tool_calls": [], "invalid_tool_calls": []})
         return answer.model_copy(
@@ -142,7 +144,7 @@ async def offer_for(
         return full_offer(workflow)
     own = await workflow.lean.tools(state, scope)
     when = await workflow.lean.ends_when(state, scope)
-    ends = [replace(one, description=when) if when and one.name == ANSWER else one for one in _ENDS]
+    ends = [replace(one, name=END, description=when) if when and one.name == ANSWER else one for one in _ENDS]
     offered: list[LeanTool] = [*own[: MAX_TOOLS - len(_ENDS)], *ends]
     tools = {one.name: one for one in offered}
     can_force = _server_of(request) not in _unforcing()

@@ -149,17 +149,21 @@ async def test_more_than_ten_thousand_messages_in_a_request_are_refused(url: str
 
 def test_a_long_conversation_is_prepared_in_time_in_proportion_to_its_length() -> None:
     def spent_s(pairs: int) -> float:
-        began = time.process_time()
+        """The least of three, without the server's threads."""
         messages: list[AnyMessage] = [
             HumanMessage("Make it calm"),
             AIMessage("It is calm."),
             AIMessage("Really."),
         ] * pairs
-        fit_conversation(model_input("You edit.", messages), 2_000)
-        return time.process_time() - began
+        times = []
+        for _ in range(3):
+            began = time.thread_time()
+            fit_conversation(model_input("You edit.", messages), 2_000)
+            times.append(time.thread_time() - began)
+        return min(times)
 
     spent_s(100)
-    assert spent_s(8_000) < GROWTH * max(spent_s(2_000), 0.05)
+    assert spent_s(8_000) < GROWTH * max(spent_s(2_000), 0.1)
 
 
 async def longest_step_s(size: int) -> float:

@@ -197,14 +197,19 @@ def inspector(valkey_url: str) -> Iterator[Redis]:
 
 @pytest.fixture(autouse=True)
 def declared_keys(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Empty the server before a test that uses it; fail the test if it leaves undeclared keys."""
+    """Empty the server before and after a test that uses it; fail the test if it leaves undeclared keys.
+
+    After it too: a module's own server starts before its first test does.
+    """
     if "valkey_url" not in request.fixturenames:
         yield
         return
     server: Redis = request.getfixturevalue("inspector")
     server.flushall()
     yield
-    assert not (undeclared := leaks(server)), "\n".join(undeclared)
+    undeclared = leaks(server)
+    server.flushall()
+    assert not undeclared, "\n".join(undeclared)
 
 
 @pytest.fixture

@@ -36,6 +36,8 @@ def running_server(
     finally:
         server.should_exit = True
         thread.join(10)
+        for one in sockets:
+            one.close()
         assert not thread.is_alive()
 
 

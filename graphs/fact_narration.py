@@ -8,8 +8,10 @@ Ids, numbers, "all" and buttons are read by code, other words by the model. A me
 answered, and the question stays pending.
 """
 
+import json
+import textwrap
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import partial
 from typing import Any, Final, Literal
@@ -20,6 +22,7 @@ from langgraph.graph import START, StateGraph
 from callsheet import storage
 from callsheet.graphs.loop import after_approval, planner_exit
 from callsheet.nodes.approval import approval_node
+from callsheet.nodes.flat_calls import example_turn
 from callsheet.nodes.lean import LeanTool, choice, text
 from callsheet.nodes.lessons.planning import LessonPlanning, chose_in_words, recorded_choice
 from callsheet.nodes.lessons.questions import QUESTION, ask_node, question_text
@@ -107,14 +110,14 @@ class LeanLesson(LeanProfile):
         """Return the tools that the lesson as it is now has work for."""
         source, facts, narration = await _newest(scope, "source", "facts", "narration")
         if facts and state.get("choice"):
-            return [_choice_of(len(facts.data["facts"]))]
+            return [_choice_of(_details(facts))]
         offered: list[LeanTool] = []
         if narration:
             parts = choice([one["id"] for one in narration.data["segments"]])
             fields = {"part": parts, "wish": text("How it shall be, in the teacher's words")}
             offered.append(LeanTool("rewrite", "Write one part again.", fields, _NARRATE, _rewriting))
         if facts:
-            offered.append(_choice_of(len(facts.data["facts"])))
+            offered.append(_choice_of(_details(facts)))
         if source:
             known = choice([material_id(f"v{number}") for number in range(1, int(source.id[1:]) + 1)])
             about = "Find the facts of a material."
@@ -131,10 +134,25 @@ class LeanLesson(LeanProfile):
         [facts] = await _newest(scope, "facts")
         if not facts or not state.get("choice"):
             return ""
-        lines = [
-            StateLine(f"{number}: ", one["details"]) for number, one in enumerate(facts.data["facts"], 1)
-        ]
-        return fit([*lines, StateLine("The teacher is asked which of these facts the lesson tells.")])
+        return _choice_block(_details(facts))
+
+    def examples(self, state: LessonState, text: str) -> Sequence[AnyMessage]:
+        """Return choices among the facts of another lesson while the teacher chooses."""
+        if not state.get("choice"):
+            return ()
+        known = json.loads(text)
+        block, options = _choice_block(known["facts"]), _options(known["facts"])
+        turns: list[AnyMessage] = []
+        for one in known["turns"]:
+            parts = {
+                side: [
+                    {"words": words, "facts": [options[at - 1] for at in at_all]}
+                    for words, at_all in one[side].items()
+                ]
+                for side in _SIDES
+            }
+            turns += example_turn(block, one["teacher"], _CHOOSE, **parts)
+        return turns
 
 
 async def _newest(scope: Scope, *streams: str) -> list[Version | None]:
@@ -143,18 +161,54 @@ async def _newest(scope: Scope, *streams: str) -> list[Version | None]:
     return [(await artefact.stream_head(name)).newest for name in streams]
 
 
-def _choice_of(count: int) -> LeanTool:
-    numbers = {
-        "type": "array",
-        "items": choice([str(number) for number in range(1, count + 1)]),
-        "minItems": 1,
-        "maxItems": count,
-        "description": "list of the numbers of all facts that the lesson shall tell",
+def _details(facts: Version) -> list[str]:
+    return [one["details"] for one in facts.data["facts"]]
+
+
+def _choice_block(details: Sequence[str]) -> str:
+    lines = [StateLine(f"{number}. ", one) for number, one in enumerate(details, 1)]
+    return fit([*lines, StateLine("The teacher is asked which of these facts the lesson tells.")])
+
+
+def _options(details: Sequence[str]) -> list[str]:
+    """Return each fact as a small model names it: its number, and words that keep it to that fact."""
+    return [
+        f"{number}. {textwrap.shorten(one, _OPTION_CHARS, placeholder='…')}"
+        for number, one in enumerate(details, 1)
+    ]
+
+
+def _choice_of(details: Sequence[str]) -> LeanTool:
+    """Return the tool for a choice in words: a small model reads it part by part, code puts it together."""
+    named = {"type": "array", "items": choice(_options(details)), "minItems": 1, "maxItems": len(details)}
+    part = {
+        "type": "object",
+        "properties": {"words": {"type": "string", "maxLength": _WORDS_CHARS}, "facts": named},
+        "required": ["words", "facts"],
+        "additionalProperties": False,
     }
     about = "Note which facts the teacher chose in words."
-    return LeanTool("choose_facts", about, {"facts": numbers}, "chooseFactsTool", _choosing)
+    sides = {
+        "wanted": "the teacher's words for facts that the lesson tells, each with those facts",
+        "left_out": "the teacher's words for facts that it leaves out, each with those facts",
+    }
+    parts = {
+        side: {
+            "type": "array",
+            "items": part,
+            "minItems": int(side == "wanted"),
+            "maxItems": 8,
+            "description": text,
+        }
+        for side, text in sides.items()
+    }
+    return LeanTool(_CHOOSE, about, parts, "chooseFactsTool", _choosing)
 
 
+_CHOOSE: Final = "choose_facts"
+_SIDES: Final = ("wanted", "left_out")
+_OPTION_CHARS: Final = 44
+_WORDS_CHARS: Final = 80
 _EXTRACT: Final = "extractFactsTool"
 _NARRATE: Final = "generateNarrationTool"
 
@@ -164,7 +218,17 @@ def _rewriting(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _choosing(given: Mapping[str, Any]) -> dict[str, Any]:
-    return {"fact_ids": given.get("facts")}
+    """Return the facts that are wanted and not left out, by number."""
+    wanted, left_out = ([*_named(given.get(side))] for side in _SIDES)
+    chosen = dict.fromkeys(one for one in wanted if one not in left_out)
+    return {"fact_ids": [one.partition(".")[0] for one in chosen]}
+
+
+def _named(parts: Any) -> Iterator[str]:
+    """Yield the facts that the parts of a choice name; what no part is names none."""
+    for part in parts if isinstance(parts, list) else ():
+        facts = part.get("facts") if isinstance(part, Mapping) else ()
+        yield from (one for one in (facts if isinstance(facts, list) else ()) if isinstance(one, str))
 
 
 def _finding_in_text(content: str, given: Mapping[str, Any]) -> dict[str, Any]:

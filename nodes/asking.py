@@ -59,11 +59,12 @@ async def ask_model(
     tools: Sequence[dict[str, Any]],
     choice: Any,
     is_hidden: bool = False,
-    is_flat: bool = False,
+    flat_examples: Sequence[AnyMessage] | None = None,
 ) -> tuple[Route, AIMessage]:
     """Return the model's answer with the route to it; a hidden one is not streamed to readers.
 
-    Flat tools are called by one JSON object where the model's server keeps answers to a schema.
+    Flat tools, which have examples or an empty list of them, are called by one JSON object where the model's
+    server keeps answers to a schema.
 
     Where a provider fails and the caller named none, the next one with a key answers instead. Raises the
     first provider's error once nobody can: the offline model never stands in for a vendor whose key is set.
@@ -72,11 +73,12 @@ async def ask_model(
     usual = partial(_answer, sent=sent, tools=tools, choice=choice, config=config)
 
     async def ask(chosen: Route, model: BaseChatModel) -> tuple[Route, AIMessage]:
-        if not is_flat:
+        if flat_examples is None:
             return await usual(chosen, model)
-        shown = fit_conversation(sent, chosen.input_budget - estimate_tools(tools))
+        spent = estimate_tools(tools) + estimate_messages(flat_examples)
+        shown = fit_conversation(sent, chosen.input_budget - spent)
         try:
-            flat = await ask_flat(model, shown, tools)
+            flat = await ask_flat(model, shown, tools, flat_examples)
         except RequestRejected:
             refuses, flat = True, None
         else:

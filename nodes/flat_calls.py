@@ -46,12 +46,16 @@ _CUT: Final = frozenset({"length", "max_tokens"})
 
 
 async def ask_flat(
-    model: BaseChatModel, sent: Sequence[AnyMessage], tools: Sequence[Mapping[str, Any]]
+    model: BaseChatModel,
+    sent: Sequence[AnyMessage],
+    tools: Sequence[Mapping[str, Any]],
+    examples: Sequence[AnyMessage] = (),
 ) -> AIMessage | None:
     """Return the answer, one call of a tool; None where the model's server keeps answers to no schema.
 
-    Each of `tools` is in OpenAI's function format, and all of its arguments are required. Raises
-    `RequestRejected` where the server refuses a schema.
+    Each of `tools` is in OpenAI's function format, and all of its arguments are required. `examples` are
+    turns of a made-up conversation, which are sent first. Raises `RequestRejected` where the server refuses
+    a schema.
     """
     if not getattr(model, "has_grammar", False) or _KIND in failed_requests().of(model):
         return None
@@ -63,7 +67,7 @@ async def ask_flat(
     if server.temperature is None:
         limits["temperature"] = 0
     bound = server.with_schema(schema).bind(**limits)
-    messages = as_text(sent, tools)
+    messages = as_text(sent, tools, examples)
     answer = await call_model(model, messages, partial(bound.ainvoke, messages, {"tags": ["nostream"]}))
     if answer.response_metadata.get("finish_reason") in _CUT:
         cut = InvalidToolCall(name="", args=answer.text, id=_new_id(), error="", type="invalid_tool_call")
@@ -82,7 +86,9 @@ def remember_tools_alone(model: BaseChatModel) -> None:
     failed_requests().report(model, _KIND)
 
 
-def as_text(sent: Sequence[AnyMessage], tools: Sequence[Mapping[str, Any]]) -> list[AnyMessage]:
+def as_text(
+    sent: Sequence[AnyMessage], tools: Sequence[Mapping[str, Any]], examples: Sequence[AnyMessage] = ()
+) -> list[AnyMessage]:
     """Return a conversation in texts alone: tools in the system prompt, calls as JSON, results as words.
 
     The state block comes before the newest message: a small model does what it read last.
@@ -90,7 +96,7 @@ def as_text(sent: Sequence[AnyMessage], tools: Sequence[Mapping[str, Any]]) -> l
     system, *rest = sent
     listed = "\n".join(_description(one["function"]) for one in tools)
     rule = f'Answer with one JSON object: the name of a tool in "{_TOOL}", and its fields.\n{listed}'
-    messages: list[AnyMessage] = [SystemMessage(f"{system.text}\n\n{rule}")]
+    messages: list[AnyMessage] = [SystemMessage(f"{system.text}\n\n{rule}"), *examples]
     *earlier, newest = rest
     newest_text, block = split_block(newest.text)
     for message in (*earlier, newest.model_copy(update={"content": newest_text})):
@@ -109,6 +115,12 @@ def as_text(sent: Sequence[AnyMessage], tools: Sequence[Mapping[str, Any]]) -> l
         text = f"{text}\n\n{_NEXT}"
     state = f"{STATE_START}{block}{STATE_END}\n\n" if block else ""
     return [*messages[:-1], HumanMessage(f"{state}{text}")]
+
+
+def example_turn(block: str, text: str, tool: str, **arguments: Any) -> list[AnyMessage]:
+    """Return a turn as `as_text` writes it: a state block with a person's words, and the call."""
+    call = json.dumps({_TOOL: tool, **arguments}, ensure_ascii=False)
+    return [HumanMessage(f"{STATE_START}{block}{STATE_END}\n\n{text}"), AIMessage(call)]
 
 
 def _schema(function: Mapping[str, Any]) -> dict[str, Any]:

@@ -86,6 +86,8 @@ class Offer:
     """Lean tools by name; empty in the full profile."""
     state_block: str = ""
     """The artefact as it is now for a small model; empty for the usual block."""
+    examples: Sequence[AnyMessage] = ()
+    """Turns of a made-up conversation, for calls as JSON objects."""
     can_force: bool = True
     """False if the model's server refuses to make it call a tool."""
 
@@ -149,7 +151,9 @@ async def offer_for(
     tools = {one.name: one for one in offered}
     can_force = _server_of(request) not in _unforcing()
     block = await workflow.lean.state_block(state, scope)
-    return Offer(workflow.lean_prompt, [one.definition for one in tools.values()], tools, block, can_force)
+    examples = workflow.lean.examples(state, workflow.lean_examples)
+    defined = [one.definition for one in tools.values()]
+    return Offer(workflow.lean_prompt, defined, tools, block, examples, can_force)
 
 
 @cache

@@ -77,11 +77,11 @@ class Planning:
         *,
         tools: Sequence[dict[str, Any]],
         choice: Any,
-        is_flat: bool = False,
+        flat_examples: Sequence[AnyMessage] | None = None,
     ) -> tuple[Route, AIMessage]:
         """Return the model's answer with the route to it; checked words are not streamed."""
         return await ask_model(
-            routing, sent, tools=tools, choice=choice, is_hidden=self.is_checked, is_flat=is_flat
+            routing, sent, tools=tools, choice=choice, is_hidden=self.is_checked, flat_examples=flat_examples
         )
 
     async def without_model(self, state: Any, runtime: Runtime[Context]) -> dict[str, Any] | None:
@@ -296,7 +296,7 @@ class _ModelRequest:
             routing,
             tools=offer.definitions,
             choice=offer.tool_choice(self.choice),
-            is_flat=bool(offer.lean) and self.choice == "auto",
+            flat_examples=offer.examples if offer.lean and self.choice == "auto" else None,
         )
         missing = partial(_missing_of, offer, self.end(sent)) if self.end else None
         estimate = estimate_messages(sent) + estimate_tools(offer.definitions)

@@ -236,6 +236,14 @@ class LeanProfile(Protocol):
         del state, scope
         return ""
 
+    def examples(self, state: Any, text: str) -> "Sequence[AnyMessage]":
+        """Return the turns of a made-up conversation that a small model reads first; none as a rule.
+
+        `text` is the file `prompts/<name>.lean.examples.json`.
+        """
+        del state, text
+        return ()
+
 
 class WorkflowSpec(ABC, Generic[S]):
     """A workflow. A subclass names its parts and builds its graph.
@@ -306,13 +314,22 @@ class WorkflowSpec(ABC, Generic[S]):
         """The system prompt of the lean profile."""
         return self._prompt_file(f"{self.name}.lean")
 
+    @cached_property
+    def lean_examples(self) -> str:
+        """The examples of the lean profile, as JSON; empty where there are none."""
+        file = self._prompt_folder().joinpath(f"{self.name}.lean.examples.json")
+        return file.read_text("utf-8") if file.is_file() else ""
+
     def _prompt_file(self, name: str) -> str:
-        return read_prompt(Path(inspect.getfile(type(self))).with_name(FOLDER), name)
+        return read_prompt(self._prompt_folder(), name)
+
+    def _prompt_folder(self) -> Path:
+        return Path(inspect.getfile(type(self))).with_name(FOLDER)
 
     @property
     def prompt_version(self) -> str:
         """Name and content hash of the prompts, which every checkpoint and trace has as metadata."""
-        return named_version(self.name, self.prompt, self.lean_prompt)
+        return named_version(self.name, self.prompt, self.lean_prompt, self.lean_examples)
 
     @property
     def block_streams(self) -> tuple[str, ...]:

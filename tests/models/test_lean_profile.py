@@ -8,11 +8,12 @@ from langchain_core.runnables import RunnableConfig
 
 from callsheet.graphs import ad_creation, campaign_search, fact_narration, page_builder, scene_edit
 from callsheet.nodes.workflow import WorkflowSpec
+from callsheet.state.errors import RequestRejected
 from callsheet.state.owners import LOCAL
 from callsheet.state.pages import history
 from callsheet.state.tokens import estimate_text
 from callsheet.storage import Storage
-from callsheet.storage.artefacts.artefacts import Artefact
+from callsheet.storage.artefacts.artefacts import Artefact, NewVersion
 from callsheet.storage.checkpoints import RedisSaver
 from tests.doubles.chat_double import ChatDouble, Fail, Say
 from tests.lessons.lesson_material import material
@@ -290,6 +291,45 @@ async def test_a_small_model_is_offered_what_a_lesson_has_work_for(start: Any) -
 
 
 EVERYTHING = {"company": "any", "channel": "any", "value_prop": "any", "sentiment": "any"}
+
+
+def fact_option(offer: dict[str, dict[str, Any]], number: int) -> str:
+    """The fact of this number, as the choice's schema names it."""
+    options = offer["choose_facts"]["wanted"]["items"]["properties"]["facts"]["items"]["enum"]
+    return str(options[number - 1])
+
+
+async def test_a_choice_in_words_is_read_part_by_part_and_put_together_by_code(
+    opened: Storage, start: Any
+) -> None:
+    """B52."""
+    chat = start(fact_narration.WORKFLOW)
+    texts = [
+        "Ants live in nests.",
+        "A queen lays the eggs.",
+        "Workers look for food.",
+        "Soldiers guard the nest.",
+    ]
+    facts = [
+        {"id": f"fact-{at}", "concept": text, "details": text, "confidence": 0.9, "source": None}
+        for at, text in enumerate(texts, 1)
+    ]
+    data = {"topic": "ants", "learningObjective": "Know ants", "facts": facts, "language": "english"}
+    await chat.artefact.open(owner="local", thread="lean", facts={})
+    await chat.artefact.create_version(NewVersion("facts", data, "llm", "run"))
+    await chat.send("Thank you", call("answer", text="You are welcome."), choice="v1")
+    offer, messages = chat.offer_of(), chat.double.requests[-1].messages
+    assert messages[-1]["content"].startswith("<state>\n1. Ants live in nests.\n2. A queen")
+    examples = [one["content"] for one in messages if one["role"] == "assistant"]
+    assert len(examples) > 8
+    assert not any("nests" in one for one in examples)
+    wanted = [{"words": "the first three", "facts": [fact_option(offer, number) for number in (1, 2, 3)]}]
+    left_out = [{"words": "not the queen", "facts": [fact_option(offer, 2)]}]
+    choice = call("choose_facts", wanted=wanted, left_out=left_out)
+    with pytest.raises(RequestRejected, match="no further reply"):
+        # The choice is recorded before the narration is requested, which nobody answers here.
+        await chat.send("the first three, but not the queen", choice)
+    assert [one["id"] for one in (await chat.newest("confirmed"))["facts"]] == ["fact-1", "fact-3"]
 
 
 async def test_a_small_model_searches_campaigns_by_one_value_of_each_kind(start: Any) -> None:

@@ -140,7 +140,7 @@ class LeanLesson(LeanProfile):
 async def _newest(scope: Scope, *streams: str) -> list[Version | None]:
     """Return the newest versions of a lesson's streams."""
     artefact = Artefact(await storage.current(), scope.kind, scope.artefact, scope.owner)
-    return [(await artefact.stream_head(name)).newest for name in streams]
+    return [head.newest for head in (await artefact.stream_heads(streams)).values()]
 
 
 def _choice_of(count: int) -> LeanTool:

@@ -175,8 +175,9 @@ class LeanAd(LeanProfile):
     async def ends_when(self, state: AdState, scope: Scope) -> str:
         """Return that an ad with a brief and a script ends without music only if the brief wants none."""
         artefact = Artefact(await storage.current(), scope.kind, scope.artefact, scope.owner)
-        script, music = [(await artefact.stream_head(name)).newest for name in ("voices", "music")]
-        return _NO_MUSIC if brief_of(state) and script and not music else ""
+        heads = await artefact.stream_heads(["voices", "music"])
+        has_script_alone = heads["voices"].newest and not heads["music"].newest
+        return _NO_MUSIC if brief_of(state) and has_script_alone else ""
 
 
 _NO_MUSIC: Final = "Only if the brief wants no music: say what was done."

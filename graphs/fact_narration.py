@@ -158,7 +158,7 @@ class LeanLesson(LeanProfile):
 async def _newest(scope: Scope, *streams: str) -> list[Version | None]:
     """Return the newest versions of a lesson's streams."""
     artefact = Artefact(await storage.current(), scope.kind, scope.artefact, scope.owner)
-    return [(await artefact.stream_head(name)).newest for name in streams]
+    return [head.newest for head in (await artefact.stream_heads(streams)).values()]
 
 
 def _details(facts: Version) -> list[str]:

@@ -179,10 +179,8 @@ async def _describe_steps(
     """Return the target of each step, as the artefact is now."""
     scope = workflow.scope(state, runtime)
     artefact = Artefact(await storage.current(), scope.kind, scope.artefact, scope.owner)
-    newest = {
-        stream: (await artefact.stream_head(stream)).newest
-        for stream in await workflow.artefact.streams_of(artefact)
-    }
+    heads = await artefact.stream_heads(await workflow.artefact.streams_of(artefact))
+    newest = {stream: head.newest for stream, head in heads.items()}
     return [workflow.turn.describe_step(state, step, newest) for step in steps]
 
 

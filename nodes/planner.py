@@ -1,6 +1,5 @@
 """Planner: calls the model and turns its tool calls into a plan."""
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -66,9 +65,8 @@ class Planning:
     async def state_block(self, workflow: WorkflowSpec[Any], state: Any, scope: Scope) -> str:
         """Return the artefact as it is now in a short text, sent behind the last message and not stored."""
         artefact = Artefact(await storage.current(), scope.kind, scope.artefact, scope.owner)
-        streams = workflow.block_streams
-        heads = await asyncio.gather(*(artefact.stream_head(name) for name in streams))
-        return workflow.view.state_block(state, scope, dict(zip(streams, heads, strict=True)))
+        heads = await artefact.stream_heads(workflow.block_streams)
+        return workflow.view.state_block(state, scope, heads)
 
     async def ask(
         self,

@@ -56,13 +56,12 @@ async def _turn_receipt(workflow: WorkflowSpec[Any], state: Workflow, artefact: 
     if not any(tool.writes or tool.outside for tool in tools.values()):
         return None
     created, results = state.get("created", []), state.get("results", [])
-    streams = dict.fromkeys(draft["stream"] for draft in created)
-    newest = {name: (await artefact.stream_head(name)).newest for name in streams}
+    heads = await artefact.stream_heads({draft["stream"] for draft in created})
     outputs = {str(result["id"]): result["output"] for result in results}
     changes = [
         ReceiptChange(
             name=workflow.turn.change_name(
-                draft["stream"], outputs.get(draft["toolCallId"], {}), newest[draft["stream"]]
+                draft["stream"], outputs.get(draft["toolCallId"], {}), heads[draft["stream"]].newest
             ),
             stream=draft["stream"],
             versionId=draft["versionId"],

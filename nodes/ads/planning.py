@@ -1,7 +1,7 @@
 """The planner of ads: what was measured on the rendered ad takes the place of estimates."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from callsheet import storage
@@ -28,23 +28,17 @@ class AdPlanning(Planning):
         """Return the ad as it is now, with what was measured on it if it was rendered within a day."""
         del state
         artefact = Artefact(await storage.current(), scope.kind, scope.artefact, scope.owner)
-        streams = workflow.block_streams
-        heads = dict(
-            zip(
-                streams,
-                await asyncio.gather(*(artefact.stream_head(name) for name in streams)),
-                strict=True,
-            )
+        heads, records = await asyncio.gather(
+            artefact.stream_heads(workflow.block_streams),
+            recordings.newest(await storage.current(), artefact),
         )
-        return self._block(scope, heads, await _rendering(artefact, heads))
+        return self._block(scope, heads, _rendering(heads, records))
 
 
-async def _rendering(artefact: Artefact, heads: Mapping[str, StreamHead]) -> RecordingRecord | None:
+def _rendering(heads: Mapping[str, StreamHead], records: Sequence[RecordingRecord]) -> RecordingRecord | None:
     """Return the newest rendering of the whole ad as its newest versions have it."""
     newest = {name: head.newest.id for name, head in heads.items() if head.newest}
-    if not newest:
-        return None
-    for record in await recordings.newest(await storage.current(), artefact):
+    for record in records if newest else ():
         details = record["details"]
         if details["versions"] == newest and not details.get("track"):
             return record

@@ -3,7 +3,6 @@
 The call that submitted the plan gets one answer; the measured durations serve later estimates.
 """
 
-import asyncio
 import json
 import uuid
 from collections.abc import Mapping
@@ -152,10 +151,10 @@ async def read_outline(artefact: Artefact) -> tuple[Order, list[SceneLine]]:
     """Return a project's order and the lines of its scenes."""
     head = await artefact.stream_head(ORDER)
     order = project.order_of(head.newest.data if head.newest else None)
-    heads = await asyncio.gather(*(artefact.stream_head(name) for name in order.scenes))
+    heads = await artefact.stream_heads(order.scenes)
     lines = [
         scene_line(name, order, one.newest.id, one.newest.data["scene"])
-        for name, one in zip(order.scenes, heads, strict=True)
+        for name, one in heads.items()
         if one.newest
     ]
     return order, lines

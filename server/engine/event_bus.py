@@ -16,6 +16,7 @@ from callsheet.storage.runs.events import (
     Event,
     wait_for_signal,
 )
+from callsheet.storage.runs.records import OPEN_STATUSES, Run
 from callsheet.storage.runs.runs import Runs
 
 _POLL_S: Final = 2.0
@@ -105,6 +106,8 @@ class EventBus:
                     last_s = loop.time()
                     yield event
                 if batch:
+                    # Later events are announced.
+                    reads = not cursor.is_at_end
                     continue
                 if not bell.thread_deleted:
                     reads = await self._must_read(bell, loop.time() - last_s, heartbeat_s)
@@ -140,6 +143,15 @@ class EventBus:
                     last_s = loop.time()
                     yield False
 
+    async def wait_for_end(self, thread: str, run: str) -> Run | None:
+        """Wait until a run has ended and return its record; None if it was deleted. Reads no events."""
+        async with aclosing(self.run_ends(thread)) as ends:
+            while True:
+                await anext(ends)
+                record = await self._runs.find(thread, run)
+                if record is None or record.status not in OPEN_STATUSES:
+                    return record
+
     async def follow_run(
         self, thread: str, run: str, after: str, *, heartbeat_s: float | None = None
     ) -> AsyncGenerator[Event | None, None]:
@@ -163,6 +175,7 @@ class EventBus:
     async def stored_events(self, thread: str, run: str, after: str) -> AsyncGenerator[Event, None]:
         """Yield the stored events of one run after `after`."""
         cursor = events.EventCursor(self._storage, thread, after)
-        while batch := await cursor.read_next():
-            for event in (one for one in batch if one.run == run or one.name == GAP):
-                yield event
+        while not cursor.is_at_end:
+            for event in await cursor.read_next():
+                if event.run == run or event.name == GAP:
+                    yield event

@@ -162,22 +162,12 @@ class Worker:
 
         Until that call, an equal request gets the same reply again. Raises the run's own error.
         """
-        if created.verdict != "replay":
-            async for _ in self.events.follow_run(thread, created.run, created.since, heartbeat_s=_CHECK_S):
-                pass
-        return await self.reply(thread, created.run), partial(self.runs.mark_answered, thread, created.run)
+        ended = await self.events.wait_for_end(thread, created.run)
+        return _reply(created.run, ended), partial(self.runs.mark_answered, thread, created.run)
 
     async def reply(self, thread: str, run: str) -> dict[str, Any]:
         """Return the reply to a run that has ended; raise its error."""
-        try:
-            ended = await self.runs.get(thread, run)
-        except Missing:
-            ended = None
-        if ended is None or ended.status == "interrupted":
-            raise Conflict(f"run {run!r} was cancelled", remedy="send the request again")
-        if ended.answer is None:
-            raise deserialize_error(ended.error or {})
-        return dict(ended.answer)
+        return _reply(run, await self.runs.find(thread, run))
 
     async def submit(self, request: RunRequest) -> Created:
         """Create a run and have it executed as soon as possible, by this process if it has a free slot.
@@ -344,22 +334,16 @@ class Worker:
 
     async def _require_served(self, thread: str, run: str) -> Run | None:
         """Return a run, queued if it has become due; raise `Redeliver` if its graph is not served here."""
-        record = await self._find(thread, run)
+        record = await self.runs.find(thread, run)
         if record and record.graph not in self.graphs:
             raise Redeliver(f"this process does not serve graph {record.graph!r}")
         if record and record.due_ms:
             await self.runs.admit(thread, run)
         return record
 
-    async def _find(self, thread: str, run: str) -> Run | None:
-        try:
-            return await self.runs.get(thread, run)
-        except Missing:
-            return None
-
     async def _execute_in_slot(self, thread: str, run: str, record: Run | None = None) -> bool:
         """Claim a run and make an attempt; return False if there is nothing to do. Raises as `execute`."""
-        record = record or await self._find(thread, run)
+        record = record or await self.runs.find(thread, run)
         if record is None:
             return False
         async with AsyncExitStack() as held:
@@ -585,6 +569,15 @@ def progress_of(event: Event) -> dict[str, Any] | None:
     words = chunk["content"] if str(chunk.get("type")).startswith("AIMessage") else ""
     is_text = bool(words) and isinstance(words, str)
     return {"type": "text", "messageId": chunk.get("id"), "content": words} if is_text else None
+
+
+def _reply(run: str, ended: Run | None) -> dict[str, Any]:
+    """Return the reply of a run that has ended; raise its error."""
+    if ended is None or ended.status == "interrupted":
+        raise Conflict(f"run {run!r} was cancelled", remedy="send the request again")
+    if ended.answer is None:
+        raise deserialize_error(ended.error or {})
+    return dict(ended.answer)
 
 
 def _attach(graph: Pregel[Any, Any], saver: BaseCheckpointSaver[Any]) -> Pregel[Any, Any]:

@@ -83,7 +83,7 @@ async def create_lesson_quiz(
 
 
 async def _find_quiz(lesson: Lesson) -> Quiz:
-    heads = {name: await lesson.artefact.stream_head(name) for name in ("confirmed", "facts", "quiz")}
+    heads = await lesson.artefact.stream_heads(["confirmed", "facts", "quiz"])
     data: dict[str, Any] = {name: head.newest.data for name, head in heads.items() if head.newest}
     facts = [Fact.model_validate(one) for one in data.get("confirmed", {}).get("facts", ())]
     if not facts:

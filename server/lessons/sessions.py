@@ -35,12 +35,8 @@ class LessonSnapshot:
 
 async def snapshot(artefact: Artefact) -> LessonSnapshot:
     """Return the current state of the lesson, which need not have a version yet."""
-    heads, meta = await asyncio.gather(
-        asyncio.gather(*(artefact.stream_head(name) for name in lesson.STREAMS)), artefact.meta()
-    )
-    newest: dict[str, Version | None] = {
-        name: head.newest for name, head in zip(lesson.STREAMS, heads, strict=True)
-    }
+    heads, meta = await asyncio.gather(artefact.stream_heads(lesson.STREAMS), artefact.meta())
+    newest: dict[str, Version | None] = {name: head.newest for name, head in heads.items()}
     details = {**meta, "createdAt": iso_time_or_none(meta.get("createdMs"))}
     return LessonSnapshot(lesson.session(artefact.id, meta.get("owner", ""), newest, details), newest)
 

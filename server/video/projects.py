@@ -126,8 +126,8 @@ async def read_order(artefact: Artefact) -> Order:
 async def read_scenes(artefact: Artefact) -> tuple[Order, dict[str, StreamHead]]:
     """Return the order, and the newest version of each scene in it."""
     order = await read_order(artefact)
-    heads = await asyncio.gather(*(artefact.stream_head(name) for name in order.scenes))
-    return order, {name: head for name, head in zip(order.scenes, heads, strict=True) if head.newest}
+    heads = await artefact.stream_heads(order.scenes)
+    return order, {name: head for name, head in heads.items() if head.newest}
 
 
 def newest_version(head: StreamHead, scene_id: str) -> Version:

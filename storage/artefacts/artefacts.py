@@ -21,7 +21,7 @@ from callsheet.storage.redis.connection import Storage
 from callsheet.storage.redis.scripts import execute, hgetall
 
 _STEP: Final = 100
-"""Versions that one script reads."""
+"""Versions, or heads of streams, that one script reads."""
 
 
 @dataclass(frozen=True)
@@ -208,22 +208,32 @@ class Artefact(StepReceipts):
 
     async def stream_head(self, stream: str) -> StreamHead:
         """Return the newest version of a stream and the artefact's locks, read in one step."""
-        record, active, locked, locks = await scripts.READ_HEAD(
+        return (await self.stream_heads([stream]))[stream]
+
+    async def stream_heads(self, names: Collection[str]) -> dict[str, StreamHead]:
+        """Return the heads of the named streams, `_STEP` of them in one step."""
+        listed = [*names]
+        parts = [listed[at : at + _STEP] for at in range(0, len(listed), _STEP)]
+        heads = await asyncio.gather(*map(self._read_heads, parts))
+        return {name: head for part in heads for name, head in part.items()}
+
+    async def _read_heads(self, names: Sequence[str]) -> dict[str, StreamHead]:
+        stream_keys = [self._key(key, name) for name in names for key in (keys.versions, keys.active_version)]
+        heads, locked, locks = await scripts.READ_HEADS(
             self._redis,
-            [
-                self._key(keys.versions, stream),
-                self._key(keys.active_version, stream),
-                self._locks,
-                self._meta,
-            ],
-            [self._key(keys.version, stream, "")],
+            [self._locks, self._meta, *stream_keys],
+            [self._key(keys.version, name, "") for name in names],
         )
-        return StreamHead(
-            _version(stream, record) if record else None,
-            active.decode() if active else None,
-            frozenset(name.decode() for name in locked),
-            locks.decode(),
-        )
+        locked_names = frozenset(name.decode() for name in locked)
+        return {
+            name: StreamHead(
+                _version(name, record) if record else None,
+                active.decode() if active else None,
+                locked_names,
+                locks.decode(),
+            )
+            for name, (record, active) in zip(names, heads, strict=True)
+        }
 
     async def version(self, stream: str, version_id: str) -> Version:
         """Return one version; raises `Missing` if it does not exist."""

@@ -14,7 +14,7 @@ from callsheet.storage.artefacts.files import PIECE_BYTES, split
 from callsheet.storage.artefacts.scripts import IS_MISSING
 from callsheet.storage.redis import keys
 from callsheet.storage.redis.connection import Storage
-from callsheet.storage.redis.scripts import Argument, Script
+from callsheet.storage.redis.scripts import Argument, Script, hgetall
 
 MAX_BYTES: Final = 32_000_000
 """Bytes of the rendered files of one artefact."""
@@ -111,7 +111,7 @@ async def newest(storage: Storage, artefact: Artefact) -> list[RecordingRecord]:
 
 async def _records(storage: Storage, artefact: Artefact) -> dict[str, RecordingRecord]:
     name = keys.recordings(artefact.kind, artefact.stored_id)
-    fields: dict[bytes, bytes] = await storage.redis.hgetall(name)
+    fields = await hgetall(storage.redis, name)
     return {digest.decode(): json.loads(text) for digest, text in fields.items()}
 
 

@@ -154,29 +154,49 @@ return {'made', result}
 # before a version; and always the newest and the active one. The count is -1 for an unknown version.
 READ: Final = Script("""
 local limit, before, out = tonumber(ARGV[1]), ARGV[2], {}
+-- All values of a stage are read by one command.
+local values, missing = {}, {}
+local function need(key)
+  if values[key] == nil then values[key] = false; missing[#missing + 1] = key end
+end
+local function fetch()
+  for at = 1, #missing, 500 do
+    local part = {unpack(missing, at, math.min(at + 499, #missing))}
+    for i, value in ipairs(redis.call('MGET', unpack(part))) do values[part[i]] = value end
+  end
+  missing = {}
+end
 for i = 1, #ARGV - 2 do
   local list, prefix = KEYS[2 * i - 1], ARGV[i + 2]
-  local count, records, newest = redis.call('LLEN', list), {}, nil
+  local count, ids, head = redis.call('LLEN', list), {}, nil
   local finish = count
   if before ~= '' then
     finish = redis.call('LPOS', list, before, 'RANK', -1)
-    local head = redis.call('LINDEX', list, -1)
-    newest = head and redis.call('GET', prefix .. head)
+    head = redis.call('LINDEX', list, -1)
+    if head then need(prefix .. head) end
   end
   if finish then
     local first = math.max(finish - limit, 0)
-    if first < finish then
-      for j, id in ipairs(redis.call('LRANGE', list, first, finish - 1)) do
-        records[j] = redis.call('GET', prefix .. id)
-      end
-    end
+    if first < finish then ids = redis.call('LRANGE', list, first, finish - 1) end
     finish = first
   else
     count = -1
   end
-  local active = redis.call('GET', KEYS[2 * i])
-  local chosen = active and redis.call('GET', prefix .. active)
-  out[i] = {count, finish or 0, records, newest or false, active, chosen}
+  for _, id in ipairs(ids) do need(prefix .. id) end
+  need(KEYS[2 * i])
+  out[i] = {count, finish or 0, ids, head or false}
+end
+fetch()
+for i = 1, #out do
+  local active = values[KEYS[2 * i]]
+  if active then need(ARGV[i + 2] .. active) end
+end
+fetch()
+for i, stream in ipairs(out) do
+  local prefix, active = ARGV[i + 2], values[KEYS[2 * i]]
+  for j, id in ipairs(stream[3]) do stream[3][j] = values[prefix .. id] end
+  stream[4] = stream[4] and values[prefix .. stream[4]]
+  stream[5], stream[6] = active, active and values[prefix .. active]
 end
 return out
 """)
@@ -202,11 +222,19 @@ return 'deleted'
 """)
 
 # `locks` in the artefact's record counts the changes to its locks, so that a writer can detect them.
-READ_HEAD: Final = Script("""
-local newest = redis.call('LINDEX', KEYS[1], -1)
-local record = newest and redis.call('GET', ARGV[1] .. newest)
-local changed = redis.call('HGET', KEYS[4], 'locks') or '0'
-return {record, redis.call('GET', KEYS[2]), redis.call('HKEYS', KEYS[3]), changed}
+READ_HEADS: Final = Script("""
+local keys, at, heads = {}, {}, {}
+for i = 1, #ARGV do keys[i] = KEYS[2 * i + 2] end
+for i = 1, #ARGV do
+  local newest = redis.call('LINDEX', KEYS[2 * i + 1], -1)
+  if newest then
+    keys[#keys + 1] = ARGV[i] .. newest
+    at[i] = #keys
+  end
+end
+local values = redis.call('MGET', unpack(keys))
+for i = 1, #ARGV do heads[i] = {at[i] and values[at[i]] or false, values[i]} end
+return {heads, redis.call('HKEYS', KEYS[1]), redis.call('HGET', KEYS[2], 'locks') or '0'}
 """)
 
 LOCK: Final = _script("""

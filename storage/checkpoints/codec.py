@@ -75,6 +75,11 @@ def value_field(namespace: str, channel: str, version: Version) -> bytes:
     return b"%b\0%b\0%b" % (_encode_channel(namespace), _encode_channel(channel), _encode_version(version))
 
 
+def writes_prefix(checkpoint: bytes, task: tuple[str, str]) -> bytes:
+    """Return the bytes with which the keys of all writes of the task `(path, id)` begin."""
+    return checkpoint + NUL + join_names(*task) + NUL
+
+
 class Member(NamedTuple):
     """A checkpoint in the index of its thread. Greater is newer."""
 
@@ -181,10 +186,12 @@ class Codec:
         return Record(decode_name(parent), versions, body, cast("CheckpointMetadata", metadata))
 
     def encode_writes(
-        self, checkpoint: bytes, task: tuple[str, str], writes: Iterable[tuple[str, Any]]
+        self, prefix: bytes, writes: Iterable[tuple[str, Any]]
     ) -> list[tuple[bytes, bool, bytes]]:
-        """Return key, whether it replaces an earlier write, and payload, for each write of `(path, id)`."""
-        prefix = checkpoint + NUL + join_names(*task) + NUL
+        """Return key, whether it replaces an earlier write, and payload, for each write of a task.
+
+        `prefix` is the task's, as `writes_prefix` returns it.
+        """
         encoded = []
         for position, (channel, value) in enumerate(writes):
             index = WRITES_IDX_MAP.get(channel, position)

@@ -64,10 +64,10 @@ local function fenced(epoch)
   return epoch ~= '' and redis.call('HGET', KEYS[6], 'epoch') ~= epoch
 end
 
--- Whether the log has this generation, and this mark on the element at position. A server that lost its last
--- writes, or was restored from a backup, may have another element there.
-local function log_matches(generation, position, mark)
-  if redis.call('HGET', records, GENERATION) ~= generation then return false end
+-- Whether the log, whose generation is `stored`, has this one, and this mark on the element at position. A
+-- server that lost its last writes, or was restored from a backup, may have another element there.
+local function log_matches(stored, generation, position, mark)
+  if stored ~= generation then return false end
   if mark == '' then return true end
   local element = redis.call('LINDEX', log, position)
   return element and string.sub(element, 1, #mark) == mark
@@ -82,11 +82,24 @@ local function set_ttl(ttl_ms)
   end
 end
 
--- In slices, because Lua's unpack is limited.
-local function push(items, first, last)
+-- Calls a command on a key with all the arguments from the first to the last, an even number of them at once,
+-- because Lua's unpack is limited. Returns the last reply.
+local function in_slices(command, key, items, first, last)
+  local reply
   for at = first, last, 1000 do
-    redis.call('RPUSH', log, unpack(items, at, math.min(at + 999, last)))
+    reply = redis.call(command, key, unpack(items, at, math.min(at + 999, last)))
   end
+  return reply
+end
+
+-- The values of the fields of a hash, in their order; false for one that it lacks.
+local function hmget(key, fields)
+  local all = {}
+  for at = 1, #fields, 500 do
+    local batch = redis.call('HMGET', key, unpack(fields, at, math.min(at + 499, #fields)))
+    for offset = 1, #batch do all[at + offset - 1] = batch[offset] end
+  end
+  return all
 end
 """
 

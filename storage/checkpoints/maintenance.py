@@ -76,7 +76,7 @@ local function compact_log(tables)
     end
   end
   redis.call('DEL', log)
-  push(used, 1, #used)
+  in_slices('RPUSH', log, used, 1, #used)
   for field, text in pairs(tables) do
     local pieces = string.gsub(text, '(%d+):', shifted)
     redis.call('HSET', values, field, pieces)

@@ -74,11 +74,8 @@ local function values_of(rows)
       if not seen[field] then seen[field] = true; fields[#fields + 1] = field end
     end
   end
-  for at = 1, #fields, 500 do
-    local batch = redis.call('HMGET', values, unpack(fields, at, math.min(at + 499, #fields)))
-    for offset, value in ipairs(batch) do
-      if value then flat[#flat + 1] = fields[at + offset - 1]; flat[#flat + 1] = value end
-    end
+  for at, value in ipairs(hmget(values, fields)) do
+    if value then flat[#flat + 1] = fields[at]; flat[#flat + 1] = value end
   end
   return flat
 end
@@ -102,9 +99,12 @@ end
 
 local function reply(fields)
   local generation, position, mark, cached_table, ttl_ms = unpack(ARGV, 1, 5)
-  local cache_valid, rows = log_matches(generation, position, mark), {}
-  for _, field in ipairs(fields) do
-    local record = redis.call('HGET', records, field)
+  local names = {GENERATION}
+  for at, field in ipairs(fields) do names[at + 1] = field end
+  local stored = hmget(records, names)
+  local cache_valid, rows = log_matches(stored[1], generation, position, mark), {}
+  for at, field in ipairs(fields) do
+    local record = stored[at + 1]
     if record then
       rows[#rows + 1] = {field, record, redis.call('ZRANGEBYLEX', writes, writes_range(field))}
     end
@@ -112,7 +112,7 @@ local function reply(fields)
   local flat = values_of(rows)
   local elements = elements_for(flat, cache_valid and cached_table or '')
   if ttl_ms ~= '0' and #rows > 0 then set_ttl(tonumber(ttl_ms)) end
-  return {redis.call('HGET', records, GENERATION) or '', cache_valid and 1 or 0, rows, flat, elements}
+  return {stored[1] or '', cache_valid and 1 or 0, rows, flat, elements}
 end
 """
 

@@ -9,7 +9,7 @@ from langgraph.checkpoint.base import WRITES_IDX_MAP, ChannelVersions, Checkpoin
 from langgraph.checkpoint.serde.types import ERROR
 
 from callsheet.state.errors import Fenced
-from callsheet.storage.checkpoints.codec import value_field
+from callsheet.storage.checkpoints.codec import value_field, writes_prefix
 from callsheet.storage.checkpoints.context import CheckpointRef, Operation, SaverContext
 from callsheet.storage.checkpoints.lua import THREAD
 from callsheet.storage.checkpoints.message_log import (
@@ -35,51 +35,59 @@ _PUT: Final = Script(
 local epoch, field, record, ttl_ms, generation, position, mark = unpack(ARGV, 1, 7)
 local indexed, fresh, plain, lists = unpack(ARGV, 8, 11)
 if fenced(epoch) then return {'', -2} end
+local before = redis.call('HMGET', records, GENERATION, indexed, field, COUNTER)
+local known, is_indexed, stored, count = unpack(before, 1, 4)
 -- The thread may have been deleted or rewritten, or the server may have lost its last writes: then log
 -- elements, or the index entry made with an earlier checkpoint, that the caller relies on are gone.
-if generation ~= '' and not log_matches(generation, position, mark) then return {'', -1} end
-if indexed ~= '' and redis.call('HEXISTS', records, indexed) == 0 then return {'', -1} end
-redis.call('HSETNX', records, GENERATION, fresh)
-local at = 12
-for _ = 1, plain do
-  redis.call('HSET', values, ARGV[at], ARGV[at + 1])
-  at = at + 2
-end
-local first = at + 2 * lists
-local start = redis.call('LLEN', log)
-push(ARGV, first, #ARGV)
+if generation ~= '' and not log_matches(known, generation, position, mark) then return {'', -1} end
+if indexed ~= '' and not is_indexed then return {'', -1} end
+local tables = 12 + 2 * plain
+local first = tables + 2 * lists
+local start = (in_slices('RPUSH', log, ARGV, first, #ARGV) or 0) - (#ARGV - first + 1)
 local function resolve(offset) return string.format('%.0f', start + offset) end
-for table_at = at, first - 2, 2 do
-  local pieces = string.gsub(ARGV[table_at + 1], '@(%d+)', resolve)
-  redis.call('HSET', values, ARGV[table_at], pieces)
-end
-local stored, number = redis.call('HGET', records, field)
-if stored then
-  number = number_before(stored)
-else
-  local count = redis.call('HINCRBY', records, COUNTER, 1)
-  if count == 1 then redis.call('ZADD', ids, 0, COUNTER) end
+for at = tables + 1, first - 1, 2 do ARGV[at] = string.gsub(ARGV[at], '@(%d+)', resolve) end
+in_slices('HSET', values, ARGV, 12, first - 1)
+local number, added = number_before(stored or ''), {}
+if not stored then
+  count = (count or 0) + 1
   number = string.format('\255%010x', count)
+  added = {COUNTER, string.format('%.0f', count)}
 end
-redis.call('HSET', records, field, number .. record)
+if not known then added[#added + 1] = GENERATION; added[#added + 1] = fresh end
+redis.call('HSET', records, field, number .. record, unpack(added))
 local prefix, id = split(field)
-redis.call('ZADD', ids, 0, prefix .. number .. id)
+if count == 1 then redis.call('ZADD', ids, 0, COUNTER, 0, prefix .. number .. id)
+else redis.call('ZADD', ids, 0, prefix .. number .. id) end
 set_ttl(tonumber(ttl_ms))
-return {redis.call('HGET', records, GENERATION), start}
+return {known or fresh, start}
 """
 )
 
+# A task stores its writes once, except after a crash or an error; then each of them is compared.
 _PUT_WRITES: Final = Script(
     THREAD
     + r"""
-if fenced(ARGV[1]) then return -2 end
-for at = 3, #ARGV, 3 do
-  local key, replaces, payload = ARGV[at], ARGV[at + 1], ARGV[at + 2]
-  local stored = redis.call('ZRANGEBYLEX', writes, '[' .. key, '[' .. key .. '\255', 'LIMIT', 0, 1)[1]
-  if stored and replaces == '1' then redis.call('ZREM', writes, stored) end
-  if not stored or replaces == '1' then redis.call('ZADD', writes, 0, key .. payload) end
+local epoch, ttl_ms, task = unpack(ARGV, 1, 3)
+if fenced(epoch) then return -2 end
+local is_new = redis.call('ZLEXCOUNT', writes, '[' .. task, '(' .. task .. '\255') == 0
+local added, place = {}, {}
+for at = 4, #ARGV, 3 do
+  local key, replaces, payload = ARGV[at], ARGV[at + 1] == '1', ARGV[at + 2]
+  local stored
+  if not is_new then
+    stored = redis.call('ZRANGEBYLEX', writes, '[' .. key, '[' .. key .. '\255', 'LIMIT', 0, 1)[1]
+  end
+  if stored and replaces then redis.call('ZREM', writes, stored) end
+  if place[key] and replaces then
+    added[place[key]] = key .. payload
+  elseif not place[key] and (not stored or replaces) then
+    added[#added + 1] = 0
+    added[#added + 1] = key .. payload
+    place[key] = #added
+  end
 end
-set_ttl(tonumber(ARGV[2]))
+in_slices('ZADD', writes, added, 1, #added)
+set_ttl(tonumber(ttl_ms))
 return 1
 """
 )
@@ -135,13 +143,17 @@ def _put_call(
 
 
 def _put_writes_call(
-    keys: Sequence[str], writes: Iterable[tuple[bytes, bool, bytes]], ttl_ms: int, fence: AttemptFence | None
+    keys: Sequence[str],
+    prefix: bytes,
+    writes: Iterable[tuple[bytes, bool, bytes]],
+    ttl_ms: int,
+    fence: AttemptFence | None,
 ) -> ScriptCall:
     """Store a task's writes, as `Codec.encode_writes` gives them. Replies `FENCED` if nothing was stored.
 
     A write that is already stored stays, unless the new one replaces it.
     """
-    flat: list[Argument] = [ttl_ms]
+    flat: list[Argument] = [ttl_ms, prefix]
     for key, replaces, payload in writes:
         flat += (key, int(replaces), payload)
     return _with_fence(_PUT_WRITES, keys, flat, fence)
@@ -208,9 +220,9 @@ def put_writes(
     if fence:
         writes = _without_partial_writes(writes)
     if writes:
-        encoded = context.codec.encode_writes(ref.field, task, writes)
-        policy = context.policy
-        (reply,) = yield [_put_writes_call(policy.keys(ref.thread), encoded, policy.ttl_ms, fence)]
+        prefix, policy = writes_prefix(ref.field, task), context.policy
+        encoded = context.codec.encode_writes(prefix, writes)
+        (reply,) = yield [_put_writes_call(policy.keys(ref.thread), prefix, encoded, policy.ttl_ms, fence)]
         if reply == FENCED:
             raise _fenced_error(ref.thread)
 

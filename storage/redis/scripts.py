@@ -10,13 +10,18 @@ Argument = str | bytes | int | float
 
 
 _CLOCK: Final = """
+local us
 local function now_us()
-  local time = redis.call('TIME')
-  return time[1] .. string.format('%06d', time[2])
+  if not us then
+    local time = redis.call('TIME')
+    us = time[1] .. string.format('%06d', time[2])
+  end
+  return us
 end
 local function now_ms() return string.sub(now_us(), 1, -4) end
 """
-"""The server's time since 1970 as digits: workers' clocks may differ by more than a lease."""
+"""The server's time since 1970 as digits: workers' clocks may differ by more than a lease. A script reads it
+once, so that all its writes have one time."""
 
 
 class Script:

@@ -106,6 +106,8 @@ class EventCursor:
         self._thread = thread
         self.after = after
         """Id of the last event that was read."""
+        self.is_at_end = False
+        """True once a read returned all events that there were."""
         self._limit = 16
         self._has_read = False
         """True once the event `after` was read, so that a gap behind it is noticed."""
@@ -116,6 +118,7 @@ class EventCursor:
         `GAP` comes first if events behind the last one that was read were trimmed meanwhile.
         """
         events = await read_after(self._storage, self._thread, self.after, self._limit)
+        self.is_at_end = len(events) < self._limit
         if not events:
             return events
         is_behind = self._has_read and len(events) == self._limit and not await self._is_stored(self.after)

@@ -241,6 +241,11 @@ class Runs:
         """Return the record of a run; raises `Missing` if there is none."""
         return _run(thread, run, await hgetall(self.redis, keys.run(thread, run)))
 
+    async def find(self, thread: str, run: str) -> Run | None:
+        """Return the record of a run; None if there is none."""
+        record = await hgetall(self.redis, keys.run(thread, run))
+        return _run(thread, run, record) if record else None
+
     async def list_runs(self, thread: str, start: int = 0, count: int = 100) -> list[Run]:
         """Return `count` runs of the thread, newest first, from index `start` on."""
         members: list[bytes] = await self.redis.zrange(

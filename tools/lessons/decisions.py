@@ -213,8 +213,8 @@ async def editNarrationTool(args: SegmentEdits, call: Call) -> dict[str, Any]:  
 async def verifyNarrationTool(args: LessonArguments, call: Call) -> dict[str, Any]:  # noqa: N802
     """Record a person's approval of the narration."""
     del args
-    tips = await asyncio.gather(*(call.artefact.stream_head(name) for name in lesson.STATUS_AFTER))
-    newest = {name: tip.newest for name, tip in zip(lesson.STATUS_AFTER, tips, strict=True)}
+    tips = await call.artefact.stream_heads(lesson.STATUS_AFTER)
+    newest = {name: tip.newest for name, tip in tips.items()}
     status = {"status": "narration_verified", "statusOf": lesson.version_ids(newest)}
     await call.artefact.set_facts(status)
     return {"success": True, "message": "The narration is approved.", "status": "narration_verified"}

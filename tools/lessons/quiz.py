@@ -38,8 +38,8 @@ class QuizRequest(LessonArguments):
 )
 async def writeQuizTool(args: QuizRequest, call: Call) -> dict[str, Any]:  # noqa: N802 -- named like its like
     """Write a quiz about the chosen facts; without a model, blanks in their sentences."""
-    newest = {name: (await call.artefact.stream_head(name)).newest for name in _READS}
-    data = {name: version.data if version else {} for name, version in newest.items()}
+    heads = await call.artefact.stream_heads(_READS)
+    data = {name: head.newest.data if head.newest else {} for name, head in heads.items()}
     facts = [Fact.model_validate(one) for one in data["confirmed"].get("facts", ())]
     if not facts:
         raise Invalid("no facts are chosen to ask about", remedy="choose facts first")

@@ -55,7 +55,7 @@ async def grant(storage: Storage, thread: str, calls: Sequence[str], *, has_reco
         await _GRANT(storage.redis, [keys.consent(thread, call), keys.thread_meta(thread)], args)
 
 
-async def granted(storage: Storage, thread: str, calls: Sequence[str]) -> list[bool]:
+async def are_open(storage: Storage, thread: str, calls: Sequence[str]) -> list[bool]:
     """Return for each call whether a person has consented to it and no task has used the consent."""
     commands = [Command(("GET", keys.consent(thread, call))) for call in calls]
     values = await execute_all(storage.redis, commands) if commands else []

@@ -101,10 +101,10 @@ async def _executions(
         with suppress(Missing):
             execution = await executions.settle(name)
             if execution["thread"] == record.id:
-                consented = await _consented(source.storage, execution)
+                approved = await _calls_with_consent(source.storage, execution)
                 # No attempt of this thread goes on with it elsewhere, and no run that is queued here comes.
                 execution = {**execution, "epoch": 0, "repetition": None}
-                lines.append({"record": execution, "consented": consented})
+                lines.append({"record": execution, "consented": approved})
     return lines
 
 
@@ -117,11 +117,11 @@ def _plans(checkpoints: Iterable[CheckpointTuple]) -> Iterator[str]:
                 yield plan["id"]
 
 
-async def _consented(storage: Storage, execution: Execution) -> list[str]:
+async def _calls_with_consent(storage: Storage, execution: Execution) -> list[str]:
     """Return the ids of the steps that may be executed with a person's consent."""
     pending = [one for one in execution["steps"] if one["status"] == "pending"]
     calls = [call_digest(execution["id"], call_of(one)) for one in pending]
-    given = await consents.granted(storage, execution["thread"], calls)
+    given = await consents.are_open(storage, execution["thread"], calls)
     return [one["step"]["id"] for one, is_given in zip(pending, given, strict=True) if is_given]
 
 

@@ -238,11 +238,14 @@ class Importer:
             meta = await artefact.meta()
             if (meta.get("owner"), meta.get("importing")) == (hold.owner, hold.thread):
                 names, _ = _artefact_effects(entry, artefact.stored_id, self._rules_of(artefact.kind))
-                for key, place in (_place(entry, line, hold) for line in entry.executions):
-                    if await execute(self._storage.redis, "GET", key) == place.encode():
-                        await execute(self._storage.redis, "UNLINK", key)
+                await self._delete_places(entry, hold)
                 await self._storage.redis.delete(*names)
         await threads.delete(self._storage, Thread(hold.thread, hold.owner))
+
+    async def _delete_places(self, entry: ArtefactEntry, hold: _Hold) -> None:
+        for key, place in (_place(entry, line, hold) for line in entry.executions):
+            if await execute(self._storage.redis, "GET", key) == place.encode():
+                await execute(self._storage.redis, "UNLINK", key)
 
 
 def _thread_fields(file: ThreadFile) -> dict[str, str]:

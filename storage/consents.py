@@ -9,7 +9,7 @@ from typing import Final
 
 from callsheet.storage.redis import keys
 from callsheet.storage.redis.connection import Storage
-from callsheet.storage.redis.scripts import Argument, Script
+from callsheet.storage.redis.scripts import Argument, Command, Script, execute_all
 
 _LIFETIME_S: Final = int(keys.CONSENT_S)
 
@@ -53,6 +53,13 @@ async def grant(storage: Storage, thread: str, calls: Sequence[str], *, has_reco
     args: list[Argument] = [_LIFETIME_S, int(has_record)]
     for call in calls:
         await _GRANT(storage.redis, [keys.consent(thread, call), keys.thread_meta(thread)], args)
+
+
+async def are_open(storage: Storage, thread: str, calls: Sequence[str]) -> list[bool]:
+    """Return for each call whether a person has consented to it and no task has used the consent."""
+    commands = [Command(("GET", keys.consent(thread, call))) for call in calls]
+    values = await execute_all(storage.redis, commands) if commands else []
+    return [value == b"" for value in values]
 
 
 async def use(storage: Storage, thread: str, task: str, call: str) -> bool:

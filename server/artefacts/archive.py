@@ -28,8 +28,9 @@ from callsheet.server.http.replies import JsonReply
 from callsheet.server.http.requests import UPLOAD_BODY, StrictRoute, identifier, receive_upload
 from callsheet.server.langgraph.inputs import message_channels
 from callsheet.state.errors import Invalid, Oversized, TooLarge
+from callsheet.state.live_plan import PlanRules
 from callsheet.state.uploads import MAX_MATERIAL
-from callsheet.storage.archive import counting
+from callsheet.storage.archive import counting, renaming
 from callsheet.storage.archive import file as thread_file
 from callsheet.storage.archive.export import ExportSource, export_lines
 from callsheet.storage.archive.file import ArtefactEntry, ThreadFile
@@ -64,6 +65,10 @@ class ThreadArchive:
         """Return every stream of an artefact."""
         return await self.workflow(artefact.kind)[0].artefact.all_streams_of(artefact)
 
+    def rules_of(self, kind: str) -> PlanRules:
+        """Return the rules of plans for a kind of artefact."""
+        return self.workflow(kind)[0].turn.plan_rules
+
     def workflow(self, kind: str) -> tuple[WorkflowSpec[Any], FeatureApi | None]:
         """Return the workflow that creates artefacts of this kind; raises `Invalid` if none is served."""
         for name, spec in self.workflows.specs.items():
@@ -84,7 +89,7 @@ async def export_file(archive: ThreadArchive, thread_id: str, owner: str) -> Asy
     record = await threads.get(archive.storage, thread_id, owner)
     for name in await threads.artefacts_of(archive.storage, record.id):
         archive.workflow(name.partition(":")[0])
-    source = ExportSource(archive.storage, archive.saver, archive.streams_of)
+    source = ExportSource(archive.storage, archive.saver, archive.streams_of, archive.rules_of)
     return export_lines(source, record, {"callsheet": archive.version})
 
 
@@ -102,7 +107,7 @@ async def import_file(
     # In a worker thread, since parsing a long file would block the event loop.
     file = await asyncio.to_thread(thread_file.parse, content, ValueCodec(trusted=trusted))
     if new_id is not None:
-        file = _copy_file_urls(archive, file, file.with_id(identifier(new_id, "thread id")))
+        file = _copy_file_urls(archive, file, renaming.rename(file, identifier(new_id, "thread id")))
     identifier(file.thread.id, "thread id")
     if file.thread.graph and file.thread.graph not in archive.workflows.graphs:
         raise Invalid(
@@ -111,7 +116,7 @@ async def import_file(
         )
     await asyncio.to_thread(_check, archive, file)
     file = file.with_config(public_config(file.thread.config))
-    return await Importer(archive.storage, archive.saver).import_thread(file, owner)
+    return await Importer(archive.storage, archive.saver, archive.rules_of).import_thread(file, owner)
 
 
 async def _count_values(content: bytes, owner: str) -> None:

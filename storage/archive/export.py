@@ -1,22 +1,29 @@
-"""Export of a thread: its record, every checkpoint, and its artefacts with all versions and files."""
+"""Export of a thread: its record, every checkpoint, and its artefacts with all versions, plans and files."""
 
 import json
 import operator
 from base64 import b64encode
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 
-from callsheet.state.errors import CallsheetError, UnbuildableState
+from callsheet.state.errors import CallsheetError, Missing, UnbuildableState
+from callsheet.state.live_plan import Execution, PlanRules, call_of
+from callsheet.state.plan import call_digest
+from callsheet.storage import consents
 from callsheet.storage.archive.lines import LineWriter, ValueCodec
 from callsheet.storage.artefacts import files
 from callsheet.storage.artefacts.artefacts import Artefact
+from callsheet.storage.artefacts.plans import Executions
 from callsheet.storage.redis import keys
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import Thread
+from callsheet.storage.video import context
+from callsheet.storage.video.context import ContextStore
 
 _Line = tuple[str, dict[str, Any]]
 """Type and data of a line."""
@@ -30,6 +37,8 @@ class ExportSource:
     saver: BaseCheckpointSaver[int]
     streams_of: Callable[[Artefact], Awaitable[Sequence[str]]]
     """Function that returns every stream of an artefact."""
+    rules_of: Callable[[str], PlanRules]
+    """Function that returns the rules of plans for a kind of artefact."""
 
 
 async def export_lines(
@@ -42,15 +51,19 @@ async def export_lines(
     """
     async with threads.hold(source.storage, record.id, record.owner):
         checkpoints = await _checkpoints(source.saver, record.id)
+        artefacts = await _artefacts(source, record)
+        executions = [await _executions(source, record, one, checkpoints) for one in artefacts]
     writer = LineWriter()
     yield writer.header(about)
     yield writer.line("thread", _thread(record))
     for kind, data in _CheckpointEncoder().lines(reversed(checkpoints)):
         yield writer.line(kind, data)
-    for name in await threads.artefacts_of(source.storage, record.id):
-        kind, _, artefact_id = name.partition(":")
-        artefact = Artefact(source.storage, kind, artefact_id, record.owner)
+    for artefact, plans in zip(artefacts, executions, strict=True):
         async for line_type, data in _artefact(source, artefact):
+            yield writer.line(line_type, data)
+        for data in plans:
+            yield writer.line("execution", data)
+        async for line_type, data in _context(source.storage, artefact, record.owner):
             yield writer.line(line_type, data)
         async for line_type, data in _files(source.storage, artefact):
             yield writer.line(line_type, data)
@@ -67,6 +80,55 @@ async def _checkpoints(saver: BaseCheckpointSaver[int], thread: str) -> list[Che
             f"thread {thread!r} has a stored value that cannot be read: {type(error).__name__}: {error}",
             remedy="export it where the library that stored the value is installed",
         ) from error
+
+
+async def _artefacts(source: ExportSource, record: Thread) -> list[Artefact]:
+    """Return the artefacts of a thread that exist."""
+    names = [name.partition(":") for name in await threads.artefacts_of(source.storage, record.id)]
+    artefacts = [Artefact(source.storage, kind, name, record.owner) for kind, _, name in names]
+    return [artefact for artefact in artefacts if await artefact.meta()]
+
+
+async def _executions(
+    source: ExportSource, record: Thread, artefact: Artefact, checkpoints: Iterable[CheckpointTuple]
+) -> list[dict[str, Any]]:
+    """Return the executions of the thread's plans, oldest first, each with the calls that have consent."""
+    rules = source.rules_of(artefact.kind)
+    executions = Executions(source.storage, artefact.kind, artefact.id, record.owner, rules)
+    kept = await executions.kept_ids()
+    lines = []
+    for name in dict.fromkeys([*kept, *_plans(checkpoints)]):
+        with suppress(Missing):
+            execution = await executions.settle(name)
+            if execution["thread"] == record.id:
+                approved = await _calls_with_consent(source.storage, execution)
+                # No attempt of this thread goes on with it elsewhere, and no run that is queued here comes.
+                execution = {**execution, "epoch": 0, "repetition": None}
+                lines.append({"record": execution, "consented": approved})
+    return lines
+
+
+def _plans(checkpoints: Iterable[CheckpointTuple]) -> Iterator[str]:
+    """Yield the ids of the plans in the states, also repeatedly."""
+    for entry in checkpoints:
+        pending = [value for _, channel, value in entry.pending_writes or () if channel == "plan"]
+        for plan in (entry.checkpoint["channel_values"].get("plan"), *pending):
+            if isinstance(plan, Mapping) and isinstance(plan.get("id"), str):
+                yield plan["id"]
+
+
+async def _calls_with_consent(storage: Storage, execution: Execution) -> list[str]:
+    """Return the ids of the steps that may be executed with a person's consent."""
+    pending = [one for one in execution["steps"] if one["status"] == "pending"]
+    calls = [call_digest(execution["id"], call_of(one)) for one in pending]
+    given = await consents.are_open(storage, execution["thread"], calls)
+    return [one["step"]["id"] for one, is_given in zip(pending, given, strict=True) if is_given]
+
+
+async def _context(storage: Storage, artefact: Artefact, owner: str) -> AsyncIterator[_Line]:
+    if artefact.kind == context.KIND:
+        for entry in await ContextStore(storage, artefact.id, owner).entries():
+            yield "context", entry._asdict()
 
 
 def _thread(record: Thread) -> dict[str, Any]:

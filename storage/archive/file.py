@@ -10,12 +10,16 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from callsheet.state.errors import Invalid
+from callsheet.state.live_plan import MAX_STEPS, Execution, call_of
+from callsheet.state.plan import call_digest, waits_for
 from callsheet.state.versions import MAX_REQUEST, Author
 from callsheet.storage.archive.lines import ValueCodec, read_lines
-from callsheet.storage.artefacts.receipts import escape_part
+from callsheet.storage.video import context
+from callsheet.storage.video.context import MAX_KEY
 
 _REMEDY: Final = "export the thread again"
 _MAX_MS: Final = 10**14
+_MAX_ID: Final = 255
 MAX_REFERENCES: Final = 40_000_000
 """Most elements of all lists in all states, each 8 bytes: those of 3,600 turns with two messages each."""
 _REFERENCES_PER_BYTE: Final = 10
@@ -176,6 +180,29 @@ class FileLine(_Line):
     sha256: str = Field(pattern="^[0-9a-f]{64}$")
 
 
+class ExecutionLine(_Line):
+    """The record of a plan, with its steps and people's changes."""
+
+    record: Execution
+    consented: list[str]
+    """Ids of the pending steps whose calls a person has approved."""
+
+    @property
+    def consents(self) -> list[str]:
+        """Digests of the calls that a person has approved."""
+        steps = [one for one in self.record["steps"] if one["step"]["id"] in self.consented]
+        return [call_digest(self.record["id"], call_of(one)) for one in steps]
+
+
+class ContextLine(_Line):
+    """A value that a video's later steps may use."""
+
+    key: str = Field(min_length=1, max_length=MAX_KEY)
+    value: Any
+    created_s: int = Field(ge=0, le=_MAX_MS)
+    expires_s: int = Field(ge=0, le=_MAX_MS)
+
+
 class _Piece(_Line):
     base64: str
 
@@ -200,7 +227,7 @@ class CheckpointEntry:
 
 @dataclass(frozen=True)
 class ArtefactEntry:
-    """One artefact with its streams, versions, receipts and files."""
+    """One artefact with its streams, versions, receipts, files and plans."""
 
     artefact: ArtefactLine
     streams: tuple[StreamLine, ...] = ()
@@ -208,19 +235,13 @@ class ArtefactEntry:
     """Oldest first within each stream."""
     receipts: tuple[ReceiptLine, ...] = ()
     files: tuple[tuple[FileLine, bytes], ...] = ()
+    executions: tuple[ExecutionLine, ...] = ()
+    context: tuple[ContextLine, ...] = ()
 
     @property
     def name(self) -> str:
         """`kind:id`."""
         return f"{self.artefact.kind}:{self.artefact.id}"
-
-    def with_id(self, new_id: str, thread: str, new_thread: str) -> "ArtefactEntry":
-        """Return a copy with another id, whose receipts name `new_thread` instead of `thread`."""
-        return replace(
-            self,
-            artefact=self.artefact.model_copy(update={"id": new_id}),
-            receipts=tuple(_move_receipt(receipt, thread, new_thread) for receipt in self.receipts),
-        )
 
 
 @dataclass(frozen=True)
@@ -236,22 +257,6 @@ class ThreadFile:
     def with_config(self, config: dict[str, Any]) -> "ThreadFile":
         """Return a copy with another config of the thread."""
         return replace(self, thread=self.thread.model_copy(update={"config": config}))
-
-    def with_id(self, new_id: str) -> "ThreadFile":
-        """Return a copy in which the thread and its main artefact have the id `new_id`.
-
-        Every further artefact is called `new_id`, a dash and its old id. Messages keep the old names.
-        """
-        old_id, checkpoints, artefacts = self.thread.id, self.checkpoints, []
-        for index, entry in enumerate(self.artefacts):
-            kind, old = entry.artefact.kind, entry.artefact.id
-            new = f"{new_id}-{old}" if index else new_id
-            artefacts.append(entry.with_id(new, old_id, new_id))
-            renaming = _Renaming(frozenset({f"{kind}_id", f"{kind}Id"}), old, new)
-            checkpoints = tuple(renaming.apply_to_checkpoint(checkpoint) for checkpoint in checkpoints)
-        main = artefacts[0].name if artefacts else ""
-        thread = self.thread.model_copy(update={"id": new_id, "artefact": main})
-        return replace(self, thread=thread, checkpoints=checkpoints, artefacts=tuple(artefacts))
 
 
 def parse(content: bytes, codec: ValueCodec) -> ThreadFile:
@@ -309,7 +314,7 @@ class _FileReader:
                 self._add_checkpoint(_Checkpoint.model_validate(data))
             case "artefact":
                 self.artefacts.append(_ArtefactReader(ArtefactLine.model_validate(data)))
-            case "stream" | "version" | "receipt" | "file" | "piece":
+            case "stream" | "version" | "receipt" | "file" | "piece" | "execution" | "context":
                 if not self.artefacts:
                     raise Invalid(f"the file has a {kind!r} line that belongs to no artefact", remedy=_REMEDY)
                 self.artefacts[-1].read(kind, data)
@@ -331,6 +336,8 @@ class _FileReader:
             raise Invalid(f"the thread is about {self.thread.artefact!r}, not {names[0]!r}", remedy=_REMEDY)
         if len(set(names)) < len(names):
             raise Invalid(f"the file has an artefact twice: {', '.join(names)}", remedy=_REMEDY)
+        for entry in artefacts:
+            _check_executions(entry, self.thread.id)
         return ThreadFile(self.thread, tuple(self.checkpoints), artefacts)
 
     def _add_value(self, line: _Value) -> None:
@@ -399,6 +406,8 @@ class _ArtefactReader:
     versions: list[VersionLine] = field(default_factory=list)
     receipts: list[ReceiptLine] = field(default_factory=list)
     files: list[tuple[FileLine, bytearray]] = field(default_factory=list)
+    executions: list[ExecutionLine] = field(default_factory=list)
+    context: list[ContextLine] = field(default_factory=list)
 
     def read(self, kind: str, data: Mapping[str, Any]) -> None:
         match kind:
@@ -410,6 +419,10 @@ class _ArtefactReader:
                 self.receipts.append(ReceiptLine.model_validate(data))
             case "file":
                 self.files.append((FileLine.model_validate(data), bytearray()))
+            case "execution":
+                self.executions.append(ExecutionLine.model_validate(data))
+            case "context":
+                self.context.append(ContextLine.model_validate(data))
             case "piece":
                 self._add_piece(_Piece.model_validate(data).base64)
 
@@ -427,10 +440,23 @@ class _ArtefactReader:
         for line, data in self.files:
             if len(data) != line.size or sha256(data).hexdigest() != line.sha256:
                 raise Invalid(f"{line.name!r} has other bytes than the uploaded file", remedy=_REMEDY)
-        files = tuple((line, bytes(data)) for line, data in self.files)
+        self._check_context()
         return ArtefactEntry(
-            self.artefact, tuple(self.streams), tuple(self.versions), tuple(self.receipts), files
+            self.artefact,
+            tuple(self.streams),
+            tuple(self.versions),
+            tuple(self.receipts),
+            tuple((line, bytes(data)) for line, data in self.files),
+            tuple(self.executions),
+            tuple(self.context),
         )
+
+    def _check_context(self) -> None:
+        if self.context and self.artefact.kind != context.KIND:
+            raise Invalid(f"a {self.artefact.kind} has no context", remedy=_REMEDY)
+        if len(self.context) > context.MAX_ENTRIES:
+            raise Invalid(f"the file has more than {context.MAX_ENTRIES} context entries", remedy=_REMEDY)
+        _require_once(len({line.key for line in self.context}) == len(self.context), "a context entry")
 
     def _check_versions(self) -> None:
         counters = {stream.stream: stream.counter for stream in self.streams}
@@ -449,31 +475,20 @@ class _ArtefactReader:
                 raise Invalid(rule, remedy=_REMEDY)
 
 
-@dataclass(frozen=True)
-class _Renaming:
-    """Replacement of `old` by `new` wherever a field or channel with one of these names holds it."""
-
-    names: frozenset[str]
-    old: str
-    new: str
-
-    def apply_to_checkpoint(self, entry: CheckpointEntry) -> CheckpointEntry:
-        checkpoint = {**entry.checkpoint, "channel_values": self._apply(entry.checkpoint["channel_values"])}
-        writes = tuple((task, *self._pair(channel, value)) for task, channel, value in entry.writes)
-        return replace(entry, checkpoint=checkpoint, writes=writes)
-
-    def _apply(self, value: Any) -> Any:
-        # Exact types only: messages and other objects keep the old id.
-        if type(value) is dict:
-            return dict(self._pair(name, part) for name, part in value.items())
-        return [self._apply(part) for part in value] if type(value) is list else value
-
-    def _pair(self, name: Any, value: Any) -> tuple[Any, Any]:
-        return name, self.new if name in self.names and value == self.old else self._apply(value)
-
-
-def _move_receipt(receipt: ReceiptLine, thread: str, new_thread: str) -> ReceiptLine:
-    prefix, bar, step = receipt.step.partition("|")
-    if prefix != escape_part(thread):
-        return receipt
-    return receipt.model_copy(update={"step": f"{escape_part(new_thread)}{bar}{step}"})
+def _check_executions(entry: ArtefactEntry, thread: str) -> None:
+    """Raise `Invalid` for the record of a plan that no server could have written."""
+    ids = [line.record["id"] for line in entry.executions]
+    _require_once(len(set(ids)) == len(ids), "an execution")
+    for line in entry.executions:
+        record, steps = line.record, [one["step"] for one in line.record["steps"]]
+        names = {step["id"] for step in steps}
+        _require_once(len(names) == len(steps), f"a step of execution {record['id']!r}")
+        if not 0 < len(record["id"]) <= _MAX_ID or len(steps) > MAX_STEPS:
+            rule = f"an id with 1 to {_MAX_ID} characters and at most {MAX_STEPS} steps"
+            raise Invalid(f"an execution has {rule}", remedy=_REMEDY)
+        if (record["thread"], record["project"]) != (thread, entry.artefact.id):
+            raise Invalid(f"execution {record['id']!r} has another id than {entry.name!r}", remedy=_REMEDY)
+        if record["epoch"] or record.get("repetition"):
+            raise Invalid(f"execution {record['id']!r} names an attempt or a run", remedy=_REMEDY)
+        if unknown := {name for step in steps for name in waits_for(step)} - names:
+            raise Invalid(f"execution {record['id']!r} has no step {min(unknown)!r}", remedy=_REMEDY)

@@ -2,7 +2,7 @@
 
 import json
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
@@ -12,16 +12,25 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver, Checkpoint, CheckpointMetadata
 
 from callsheet.state.errors import Conflict, Fenced, Unavailable
-from callsheet.storage import indexes, questions, thread_search
-from callsheet.storage.archive.file import ArtefactEntry, CheckpointEntry, OriginLine, ThreadFile
+from callsheet.state.live_plan import PlanRules
+from callsheet.storage import consents, indexes, questions, thread_search
+from callsheet.storage.archive.file import (
+    ArtefactEntry,
+    CheckpointEntry,
+    ExecutionLine,
+    OriginLine,
+    ThreadFile,
+)
 from callsheet.storage.artefacts import files
 from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.storage.artefacts.files import FileRecord
+from callsheet.storage.artefacts.plans import encode_place, lifetime_s
 from callsheet.storage.redis import keys
 from callsheet.storage.redis.connection import Storage
-from callsheet.storage.redis.scripts import Argument, Script, ScriptCall
+from callsheet.storage.redis.scripts import Argument, Script, ScriptCall, execute
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import Thread
+from callsheet.storage.video.context import ContextEntry, field_name
 
 _UNFINISHED: Final = '{"error": "ImportUnfinished", "message": "the import of this thread was interrupted"}'
 """Error of a thread until its import is complete."""
@@ -37,7 +46,7 @@ redis.call('HSET', meta, 'owner', owner, 'thread', thread, 'importing', thread)
 local i = 3
 while i <= #ARGV do
   local verb, key = ARGV[i], KEYS[tonumber(ARGV[i + 1])]
-  if verb == 'HSET' then redis.call('HSET', key, ARGV[i + 2], ARGV[i + 3])
+  if verb == 'HSET' or verb == 'ZADD' then redis.call(verb, key, ARGV[i + 2], ARGV[i + 3])
   else redis.call(verb, key, ARGV[i + 2]) end
   i = i + 4
 end
@@ -93,9 +102,16 @@ class _Hold:
 class Importer:
     """Writer of threads that were read from files."""
 
-    def __init__(self, storage: Storage, saver: BaseCheckpointSaver[int]) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        saver: BaseCheckpointSaver[int],
+        rules_of: Callable[[str], PlanRules],
+    ) -> None:
+        """`rules_of` returns the rules of plans for a kind of artefact."""
         self._storage = storage
         self._saver = saver
+        self._rules_of = rules_of
 
     async def import_thread(self, file: ThreadFile, owner: str) -> Thread:
         """Write the thread and its artefacts for `owner` and return the thread's record.
@@ -135,15 +151,31 @@ class Importer:
         if not await _RENEW_LEASE(self._storage.redis, [keys.run_keys(hold.thread).lease], args):
             raise Fenced(f"the import of thread {hold.thread!r} stalled, and another one took over")
 
+    async def _write_places(self, entry: ArtefactEntry, hold: _Hold) -> None:
+        """Record the artefact of each execution; raise `Conflict` for one that another artefact has."""
+        for line in entry.executions:
+            key, place = _place(entry, line, hold)
+            lifetime = lifetime_s(line.record, kept=self._rules_of(entry.artefact.kind).kept)
+            expiry: tuple[Argument, ...] = ("EX", lifetime) if lifetime else ()
+            known = await execute(self._storage.redis, "SET", key, place, "NX", "GET", *expiry)
+            if known not in {None, place.encode()}:
+                raise Conflict(
+                    f"execution {line.record['id']!r} exists already, of another {entry.artefact.kind}",
+                    remedy="import the thread under another id",
+                )
+
     async def _write(self, file: ThreadFile, hold: _Hold) -> None:
         for entry in file.artefacts:
             await self._write_artefact(entry, hold)
+            await self._write_places(entry, hold)
         # An earlier attempt that crashed may have left checkpoints.
         await self._saver.adelete_thread(hold.thread)
         written: set[tuple[str, str, Any]] = set()
         for checkpoint in file.checkpoints:
             await self._renew_lease(hold)
             await self._write_checkpoint(hold.thread, checkpoint, written)
+        calls = [call for entry in file.artefacts for line in entry.executions for call in line.consents]
+        await consents.grant(self._storage, hold.thread, calls)
         # In reverse, so that the main artefact is the first of its owner's list.
         for entry in reversed(file.artefacts):
             artefact = self._artefact(entry, hold)
@@ -163,7 +195,7 @@ class Importer:
 
     async def _write_artefact(self, entry: ArtefactEntry, hold: _Hold) -> None:
         artefact = self._artefact(entry, hold)
-        names, effects = _artefact_effects(entry, artefact.stored_id)
+        names, effects = _artefact_effects(entry, artefact.stored_id, self._rules_of(artefact.kind))
         if not await _WRITE_ARTEFACT(self._storage.redis, names, [hold.owner, hold.thread, *effects]):
             raise Conflict(
                 f"{artefact.kind} {artefact.id!r} exists already", remedy="import the thread under another id"
@@ -205,9 +237,15 @@ class Importer:
             artefact = self._artefact(entry, hold)
             meta = await artefact.meta()
             if (meta.get("owner"), meta.get("importing")) == (hold.owner, hold.thread):
-                names, _ = _artefact_effects(entry, artefact.stored_id)
+                names, _ = _artefact_effects(entry, artefact.stored_id, self._rules_of(artefact.kind))
+                await self._delete_places(entry, hold)
                 await self._storage.redis.delete(*names)
         await threads.delete(self._storage, Thread(hold.thread, hold.owner))
+
+    async def _delete_places(self, entry: ArtefactEntry, hold: _Hold) -> None:
+        for key, place in (_place(entry, line, hold) for line in entry.executions):
+            if await execute(self._storage.redis, "GET", key) == place.encode():
+                await execute(self._storage.redis, "UNLINK", key)
 
 
 def _thread_fields(file: ThreadFile) -> dict[str, str]:
@@ -228,7 +266,9 @@ def _thread_fields(file: ThreadFile) -> dict[str, str]:
     return fields | error
 
 
-def _artefact_effects(entry: ArtefactEntry, stored_id: str) -> tuple[list[str], list[Argument]]:
+def _artefact_effects(
+    entry: ArtefactEntry, stored_id: str, rules: PlanRules
+) -> tuple[list[str], list[Argument]]:
     """Return the artefact's keys, and per effect a verb, the number of its key from 1 on, and two values."""
     kind, line = entry.artefact.kind, entry.artefact
     effects = [("HSET", keys.artefact_meta(kind, stored_id), name, text) for name, text in line.facts.items()]
@@ -237,6 +277,7 @@ def _artefact_effects(entry: ArtefactEntry, stored_id: str) -> tuple[list[str], 
     effects += _stream_effects(entry, kind, stored_id)
     locks = keys.locks(kind, stored_id)
     effects += [("HSET", locks, name, lock.model_dump_json()) for name, lock in line.locks.items()]
+    effects += _plan_effects(entry, kind, stored_id, rules)
     if line.mixer:
         effects.append(("SET", keys.mixer(kind, stored_id), _json(line.mixer), ""))
     # The script deletes all of these first, also those without an effect.
@@ -248,6 +289,34 @@ def _artefact_effects(entry: ArtefactEntry, stored_id: str) -> tuple[list[str], 
     for verb, key, first, second in effects:
         args += [verb, numbers[key], first, second]
     return names, args
+
+
+def _plan_effects(
+    entry: ArtefactEntry, kind: str, stored_id: str, rules: PlanRules
+) -> Iterator[tuple[str, str, str, str]]:
+    for line in entry.executions:
+        record = line.record
+        key, _, listed = keys.execution_keys(kind, stored_id, record["id"])
+        yield "HSET", key, "record", json.dumps(record, ensure_ascii=False)
+        yield "HSET", key, "changes", "1"
+        if lifetime := lifetime_s(record, kept=rules.kept):
+            yield "EXPIRE", key, str(lifetime), ""
+        else:
+            yield "ZADD", listed, str(record["created_ms"]), record["id"]
+    for value in entry.context:
+        stored_entry = ContextEntry(**value.model_dump())
+        yield (
+            "HSET",
+            keys.project_context(kind, stored_id),
+            field_name(value.key),
+            stored_entry.encode(),
+        )
+
+
+def _place(entry: ArtefactEntry, line: ExecutionLine, hold: _Hold) -> tuple[str, str]:
+    """Return the key and the value of an execution's place."""
+    key = keys.execution_place(hold.owner, line.record["id"])
+    return key, encode_place(entry.artefact.id, hold.thread)
 
 
 def _stream_effects(entry: ArtefactEntry, kind: str, stored_id: str) -> Iterator[tuple[str, str, str, str]]:

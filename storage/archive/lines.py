@@ -18,9 +18,9 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from callsheet.state.errors import Invalid
 
 FORMAT: Final = "callsheet-thread"
-VERSION: Final = 3
-"""Version of the format that is written. Version 2 listed the number of each element of a list."""
-_READABLE: Final = (2, 3)
+VERSION: Final = 4
+"""Version of the format that is written. Version 3 had no plans, and 2 no spans of elements."""
+_READABLE: Final = (2, 3, 4)
 """Versions that are read; files of others are refused."""
 _REMEDY: Final = "export the thread again"
 _CHECKSUM_DIGITS: Final = 16
@@ -95,7 +95,7 @@ def _check_header(kind: str, data: Mapping[str, Any]) -> None:
     if kind != "header" or data.get("format") != FORMAT:
         raise _not_a_thread()
     if data.get("version") not in _READABLE:
-        versions = " and ".join(map(str, _READABLE))
+        versions = f"{_READABLE[0]} to {_READABLE[-1]}"
         raise Invalid(
             f"the file has version {data.get('version')!r} of the format; only {versions} can be read",
             remedy="export the thread again with this version of Callsheet",

@@ -125,7 +125,7 @@ class Executions:
         # The time is known once Redis has written it; until then a number that no record holds stands for it.
         moment = secrets.randbelow(_MOMENTS) + _MOMENTS
         new = build(moment)
-        place = json.dumps({"project": self._artefact, "thread": new["thread"]})
+        place = encode_place(self._artefact, new["thread"])
         lifetime = self._lifetime(new)
         key = keys.execution_place(self._owner, new["id"])
         words: tuple[Argument, ...] = ("SET", key, place, *(("EX", lifetime) if lifetime else ()))
@@ -228,6 +228,11 @@ class Executions:
         ids: Any = await self._redis.zrevrange(self._keys("-").all, start, start + limit - 1)
         return [await self.settle(name.decode()) for name in ids]
 
+    async def kept_ids(self) -> list[str]:
+        """Return the ids of the executions that are kept, oldest first."""
+        names: list[bytes] = await execute(self._redis, "ZRANGE", self._keys("-").all, 0, -1)
+        return [name.decode() for name in names]
+
     async def events(self, execution_id: str, after: str) -> list[tuple[str, Event]]:
         """Return the events after an id, with their ids, oldest first."""
         entries: Any = await self._redis.xrange(
@@ -270,14 +275,23 @@ class Executions:
         return Held(stored, str(int(changes) + 1), int(now_ms), time.monotonic())
 
     def _lifetime(self, record: Execution) -> int:
-        """Return the seconds for which a record is kept after a change; 0 for ever."""
-        if self._rules.kept:
-            return 0
-        # The question of a paused one waits as long as its thread.
-        return int(keys.PAUSED_TTL_S if record["status"] == "paused" else keys.EXECUTION_TTL_S)
+        return lifetime_s(record, kept=self._rules.kept)
 
     def _keys(self, execution_id: str) -> keys.ExecutionKeys:
         return keys.execution_keys(self._kind, self._stored, execution_id)
+
+
+def lifetime_s(record: Execution, *, kept: bool) -> int:
+    """Return the seconds for which a record is kept after a change; 0 for ever."""
+    if kept:
+        return 0
+    # The question of a paused one waits as long as its thread.
+    return int(keys.PAUSED_TTL_S if record["status"] == "paused" else keys.EXECUTION_TTL_S)
+
+
+def encode_place(artefact: str, thread: str) -> str:
+    """Return the value of an execution's place."""
+    return json.dumps({"project": artefact, "thread": thread})
 
 
 def _event(name: bytes, fields: dict[bytes, bytes]) -> tuple[str, Event]:

@@ -4,7 +4,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from callsheet.state import owners
 from callsheet.state.errors import Invalid, TooLarge
@@ -50,6 +50,22 @@ for i = 1, #flat, 2 do
 end
 return out
 """)
+
+
+class ContextEntry(NamedTuple):
+    """A value with its times."""
+
+    key: str
+    value: Any
+    created_s: int
+    """Second of its creation; 0 if it is not known."""
+    expires_s: int
+    """Second when it expires; 0 for never."""
+
+    def encode(self) -> str:
+        """Return the entry as it is stored, in the field `field_name(key)`."""
+        entry = json.dumps({"key": self.key, "value": self.value}, ensure_ascii=False)
+        return f"{self.expires_s}:{self.created_s} {entry}"
 
 
 class ContextStore:
@@ -111,6 +127,13 @@ class ContextStore:
         return {
             entry["key"]: entry["value"] for entry in (await self._entries()).values() if part in entry["key"]
         }
+
+    async def entries(self) -> list[ContextEntry]:
+        """Return all entries, by key."""
+        return sorted(
+            ContextEntry(one["key"], one["value"], one["created_s"], one["expires_s"])
+            for one in (await self._entries()).values()
+        )
 
     async def times(self, names: Sequence[str]) -> dict[str, dict[str, int]]:
         """Return the seconds of creation and expiry of these keys; 0 for one that is not known, or never."""

@@ -17,6 +17,7 @@ from tests.doubles.documented import OURS
 from tests.doubles.served import app_client, generate_ad
 from tests.doubles.wire_graphs import GRAPHS
 from tests.storage.test_archive import change_lines, export_thread
+from tests.storage.test_lifetimes import CountingClient, make_video
 
 MUTATIONS: Final = 300
 VALUES: Final[tuple[Any, ...]] = (
@@ -64,6 +65,12 @@ async def client(valkey_url: str) -> AsyncIterator[httpx.AsyncClient]:
         yield one
 
 
+async def list_executions(client: httpx.AsyncClient, project: str) -> list[str]:
+    """Return the ids of a project's executions; none for a thread without one."""
+    reply = await client.get(f"/api/projects/{project}/executions")
+    return [one["id"] for one in reply.json()["executions"]] if reply.status_code == 200 else []
+
+
 async def export_threads(client: httpx.AsyncClient) -> list[tuple[bytes, list[str]]]:
     """Export threads of several kinds, each with the paths that read one named `copy`."""
     thread_paths = [f"/threads/copy{part}" for part in ("", "/history?limit=100", "/runs", "/storage")]
@@ -77,6 +84,9 @@ async def export_threads(client: httpx.AsyncClient) -> list[tuple[bytes, list[st
         (await export_thread(client), [*thread_paths, *ad_paths]),
         (await export_thread(client, "page-1"), [*thread_paths, *page_paths]),
     ]
+    await make_video(CountingClient(client), "launch")
+    video_paths = [f"/api/projects/copy{part}" for part in ("", "/scenes", "/executions", "/context")]
+    exports.append((await export_thread(client, "launch"), [*thread_paths, *video_paths]))
     for graph in ("agent", "parent", "counter"):
         thread = (await client.post("/threads", json={})).json()["thread_id"]
         values = {"x": 1, "messages": [{"role": "user", "content": "hi"}]}
@@ -160,6 +170,8 @@ async def test_a_mutated_file_is_refused_or_imported_so_that_it_can_be_read(
             # A version or a page may be missing in the file.
             fits = {200} if path.startswith("/threads") else {200, 404}
             assert (await client.get(path)).status_code in fits, (number, path)
+        for execution in await list_executions(client, name):
+            assert (await client.get(f"/api/executions/{execution}")).status_code == 200, (number, execution)
         # Pending writes that fit no state are imported; /state reports them as a conflict.
         assert (await client.get(f"/threads/{name}/state")).status_code in {200, 409}, number
         assert (await client.post("/threads/search", json={"ids": [name]})).status_code == 200, number

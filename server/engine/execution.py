@@ -392,6 +392,13 @@ class RunExecution:
         standing: Any = "interrupted" if state.next else "idle"
         return RunOutcome("success", standing, interrupts, answer=answer, final_events=events)
 
+    async def as_before(self, outcome: RunOutcome) -> RunOutcome:
+        """Return the outcome of a run whose checkpoints are deleted: what waited before it waits again."""
+        state = await self.graph.aget_state(_newest_config(self._config()))
+        return replace(
+            outcome, thread="interrupted" if state.next else "error", interrupts=interrupts_by_task(state)
+        )
+
     def _refusal(self, error: Conflict, state: StateSnapshot | None) -> RunOutcome:
         """Return the outcome of a run that was refused; the thread stays as it is."""
         failed = self._failure(error)

@@ -487,6 +487,8 @@ class Worker:
 
     async def _finish(self, record: Run, attempt: RunAttempt, outcome: RunOutcome) -> None:
         changes_questions = await answers.update_waiting(self.storage, record, attempt, outcome)
+        if outcome.words:
+            await answers.record_words(self.storage, record, outcome)
         following = await self.runs.finish(attempt, outcome)
         if changes_questions:
             self.finalizer.start_task(questions.announce(self.storage, record.owner))

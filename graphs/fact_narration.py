@@ -32,6 +32,7 @@ from callsheet.nodes.summarizer import summarizer_node
 from callsheet.nodes.tool_executor import tool_executor_node
 from callsheet.nodes.workflow import ArtefactSpec, LeanProfile, ModelView, TurnRules, WorkflowSpec
 from callsheet.state.context import Context
+from callsheet.state.conversation import turn_id
 from callsheet.state.lessons import lesson
 from callsheet.state.lessons.images import CHOICE_DONE, SEARCH_PENDING
 from callsheet.state.lessons.lesson import LessonState, pending_question
@@ -95,7 +96,8 @@ class LessonTurnRules(TurnRules[LessonState]):
     ) -> dict[str, Any]:
         """Return the pending questions, and the choice that the model recorded, which is narrated next."""
         choice = recorded_choice(results)
-        return {**_pending_questions(state, drafts), **({"chosen": choice} if choice else {})}
+        chosen = {"chosen": choice, "answered": turn_id(state["messages"])} if choice else {}
+        return {**_pending_questions(state, drafts), **chosen}
 
     def question_messages(self, results: Sequence[StepResult]) -> Sequence[AnyMessage]:
         """Return the question for the choice of facts, once facts were proposed."""

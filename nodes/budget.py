@@ -30,13 +30,23 @@ def _ask(over: OverBudget) -> float | None:
             problem = f"{error.message}: {error.remedy}"
 
 
+async def _has_paid(account: Account) -> bool:
+    """Return whether the turn has paid for a model call."""
+    return bool(await spending.read_usage(await storage.current(), account, "turn"))
+
+
 async def within_budget(
-    account: Account, work: Callable[[], Awaitable[Result]], stopped: str | None = None
+    account: Account,
+    work: Callable[[], Awaitable[Result]],
+    stopped: str | None = None,
+    *,
+    begins: bool = False,
 ) -> Result:
     """Return the result of `work`; ask a person once if it could exceed a budget, and then do it again.
 
     What `work` did before has receipts and is not repeated. Raises `Declined` if the person declines, if the
-    raised budget does not suffice either, and for the turn `stopped`, in which a person declined before.
+    raised budget does not suffice either, and for the turn `stopped`, in which a person declined before; and
+    `BudgetUsedUp` for the owner's day where `work` begins a turn, in which nothing was done yet.
     """
     if stopped == account.turn:
         raise Declined
@@ -44,6 +54,8 @@ async def within_budget(
         with charge(account):
             return await work()
     except BudgetExceeded as exceeded:
+        if begins and exceeded.over.budget == "day" and not await _has_paid(account):
+            raise exceeded.over.refusal() from exceeded
         cap = _ask(exceeded.over)
         if cap is None:
             raise Declined from None

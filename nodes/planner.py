@@ -151,7 +151,7 @@ def planner_node(workflow: WorkflowSpec[Any], planning: Planning | None = None) 
         request = _ModelRequest(workflow, own, state, scope, history, shown, choice, end)
         ask = partial(request.answer, routing_request(run_context(runtime), scope))
         try:
-            answered = await _round_answer(account, ask, state, is_last=choice == "none")
+            answered = await _round_answer(account, ask, state, fresh=fresh, is_last=choice == "none")
         except Declined:
             return _end_turn([*repaired, AIMessage(STOPPED)], account.turn)
         answer = answered.gated.message if answered else AIMessage("")
@@ -180,11 +180,11 @@ class _Answered(NamedTuple):
 
 
 async def _round_answer(
-    account: Account, ask: Callable[[], Awaitable[_Answered]], state: Workflow, *, is_last: bool
+    account: Account, ask: Callable[[], Awaitable[_Answered]], state: Workflow, *, fresh: bool, is_last: bool
 ) -> _Answered | None:
     """Return the round's answer; None where the last round's fails, which needs none."""
     try:
-        return await within_budget(account, ask, state.get("stopped"))
+        return await within_budget(account, ask, state.get("stopped"), begins=fresh)
     except (StorageDown, Fenced):
         raise
     except CallsheetError as error:

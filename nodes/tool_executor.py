@@ -105,7 +105,8 @@ def tool_executor_node(workflow: WorkflowSpec[Any], closing: PlanClosing | None 
             )
             account = Account(scope.owner, scope.thread, conversation.turn_id(state["messages"]))
             try:
-                record = await within_budget(account, execution.run)
+                begins = isinstance(held, OwnRecord) and conversation.has_no_results(state["messages"])
+                record = await within_budget(account, execution.run, begins=begins)
             except Declined:
                 record, stopped = await execution.stop(stopped_output), {"stopped": account.turn}
         return await _merge(workflow, own, state, scope, record) | stopped

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Final, Literal
 
-from callsheet.state.errors import CallsheetError, Invalid
+from callsheet.state.errors import BudgetUsedUp, CallsheetError, Invalid
 
 RAISE_BUDGET: Final = "raise_budget"
 """Type of the question, and name of its action."""
@@ -82,13 +82,26 @@ class OverBudget:
 
     def _text(self) -> str:
         text = (
-            f"The next model call may cost {_dollars(self.estimate)}. The budget of this {self.budget} is "
-            f"{_dollars(self.cap)}, of which {_dollars(self.spent)} is spent. "
+            f"This is not finished: the next model call may cost {_dollars(self.estimate)}. The budget of "
+            f"this {self.budget} is {_dollars(self.cap)}, of which {_dollars(self.spent)} is spent. "
         )
         if self.ends:
             text += f"It begins again at {self.ends}; only the operator can raise it. "
             return f"{text}Try again then, or stop?"
         return f"{text}Raise the budget, or stop here?"
+
+    def refusal(self) -> BudgetUsedUp:
+        """Return the error of a request that was to begin; of an owner's day, which no answer raises."""
+        spent = "spent or reserved by calls in progress" if self.is_reserved else "spent"
+        soon = "in a minute, when these have ended, or " if self.is_reserved else ""
+        details = {"budget": self.budget, "capUsd": self.cap, "spentUsd": self.spent}
+        return BudgetUsedUp(
+            f"the budget of this {self.budget} is used up: of {_dollars(self.cap)}, {_dollars(self.spent)} "
+            f"is {spent}, and the first model call may cost {_dollars(self.estimate)}. Nothing was done",
+            remedy=f"send the request again {soon}after {self.ends}, when the budget begins again; until "
+            "then only the operator can raise it (CALLSHEET_BUDGETS)",
+            details={**details, "estimateUsd": self.estimate, "ends": self.ends},
+        )
 
     def raised_cap(self, answer: Any) -> float | None:
         """Return the cap that an answer to the question sets; None if the person declines.

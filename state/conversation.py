@@ -63,6 +63,12 @@ def turn_id(messages: Sequence[BaseMessage]) -> str:
     return str(messages[starts[-1]].id) if starts else ""
 
 
+def has_no_results(messages: Sequence[BaseMessage]) -> bool:
+    """Return whether no tool has been called since the newest human message."""
+    starts = turn_starts(messages)
+    return not any(isinstance(one, ToolMessage) for one in messages[starts[-1] if starts else 0 :])
+
+
 def newest_request(messages: Sequence[BaseMessage]) -> str:
     """Return the text of the newest human message, which began the turn; empty for none."""
     starts = turn_starts(messages)

@@ -6,6 +6,7 @@ CallsheetError
 │   │   ├── Malformed        a request cannot be read (400)
 │   │   └── InvalidArguments  arguments of a call do not fit its tool (422)
 │   ├── Unauthenticated  the request has no valid credentials (401)
+│   ├── BudgetUsedUp     an owner's budget is used up; nothing was done (402)
 │   ├── Forbidden        not allowed: owner, permission, lock, write set (403)
 │   ├── Missing          the thing does not exist, or is not the caller's (404)
 │   ├── Conflict         the state has changed since the caller read it (409)
@@ -69,6 +70,10 @@ class NotInstalled(Refused):
 
 class Unauthenticated(Refused):
     """The request has no valid credentials."""
+
+
+class BudgetUsedUp(Refused):
+    """An owner's budget is used up until the next day; nothing of the request was done."""
 
 
 class Forbidden(Refused):

@@ -5,11 +5,21 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
 from callsheet.state.approvals import PLAN_SCHEMA
+from callsheet.state.conversation import newest_request, turn_id
 
 Kind = Literal["interrupt", "plan", "paused"]
+ANSWERED: Final = "answered"
+"""Key of the states in which a message may answer a question: the id of the newest one that did."""
 _PAUSED: Final = "paused"
 _CHOICE_FIELDS: Final = ("choices", "options", "facts")
 """Fields in which a question lists what can be chosen."""
+
+
+def answer_in_words(values: Any) -> str:
+    """Return the newest message of a state if it answered a question; else empty."""
+    answered = values.get(ANSWERED) if isinstance(values, Mapping) else None
+    messages = values["messages"] if answered else ()
+    return newest_request(messages) if answered and answered == turn_id(messages) else ""
 
 
 def sentence(value: Any) -> str:

@@ -19,6 +19,7 @@ from callsheet.nodes.question import REFUSAL, AnswerSession, Calls, answer_sessi
 from callsheet.nodes.workflow import WorkflowSpec
 from callsheet.providers.routing import route
 from callsheet.state.context import Context
+from callsheet.state.conversation import turn_id
 from callsheet.state.lessons import outline, selection
 from callsheet.state.lessons.answer_reader import is_plain
 from callsheet.state.lessons.lesson import LessonState, pending_question
@@ -56,8 +57,10 @@ class LessonPlanning(Planning):
         if session.message is None or (name == selection.REQUEST and _answers_model(state, session)):
             return None
         update = await QUESTIONS[name].answer_update(session, session.message)
-        # Words that answer nothing are for the model.
-        return None if update == session.chat_update(session.message) else update
+        if update == session.chat_update(session.message):
+            # Words that answer nothing are for the model.
+            return None
+        return {**update, "answered": turn_id(state["messages"])} if update["plan"] else update
 
     async def state_block(self, workflow: WorkflowSpec[Any], state: LessonState, scope: Scope) -> str:
         """Return the lesson as it is now, with every material that a call can name."""

@@ -49,7 +49,7 @@ from callsheet.storage.runs.records import RunRequest
 router = api_router("/api", "ads")
 _READ = (400, 403, 404, 500, 503, 504)
 _WRITE = (400, 403, 404, 409, 413, 422, 500, 503, 504)
-_RUN = documented_responses(*_WRITE, 429, reply=AdTurn)
+_RUN = documented_responses(*_WRITE, 402, 429, reply=AdTurn)
 _RUN[200] |= turn_events(AdTurn)
 
 

@@ -223,7 +223,7 @@ def turn_view(thread: Thread, state: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "conversationId": thread.id,
         "adId": ADS.artefact_id(thread),
-        "drafts": dict(state.get("drafts", {})),
+        "drafts": {draft["stream"]: draft["versionId"] for draft in state.get("created", ())},
         "message": turn_message(state),
         "question": question_view(interrupts[0].id, interrupts[0].value) if interrupts else None,
         **turn_fields(state, _shorten),

@@ -113,8 +113,11 @@ ToolOutput = Annotated[
 
 
 Outcome = Annotated[
-    Literal["made", "nothing_made", "refused", "waiting"],
-    Field(description="`refused`: the model declined; `waiting`: for the answer to a question"),
+    Literal["made", "nothing_made", "refused", "waiting", "over_budget"],
+    Field(
+        description="`refused`: the model declined; `waiting`: for the answer to a question; `over_budget`: "
+        "not finished, and waits for the answer to the question about the budget"
+    ),
 ]
 """Outcome of a turn."""
 

@@ -10,8 +10,10 @@ from langchain_core.messages import AIMessage, HumanMessage
 
 from callsheet.nodes.workflow import ArtefactSpec
 from callsheet.server.artefacts.schemas import Outcome
+from callsheet.server.artefacts.service import question_type
 from callsheet.server.engine.execution import BuildReply
 from callsheet.state import conversation
+from callsheet.state.budgets import RAISE_BUDGET
 from callsheet.state.differences import one_line
 from callsheet.state.errors import Conflict
 from callsheet.state.times import iso_time_or_none
@@ -138,8 +140,8 @@ async def diff_view(
 
 def turn_outcome(state: Mapping[str, Any]) -> Outcome:
     """Return the outcome of the newest turn, from the state it ended in."""
-    if state.get("__interrupt__"):
-        return "waiting"
+    if interrupts := state.get("__interrupt__"):
+        return "over_budget" if question_type(interrupts[0].value) == RAISE_BUDGET else "waiting"
     if state.get("created"):
         return "made"
     newest = next((one for one in reversed(state.get("messages", ())) if one.type in {"ai", "human"}), None)

@@ -55,7 +55,7 @@ from callsheet.tools.campaigns.tables import kind_of
 router = api_router("/api", "campaigns")
 _LISTS: Final = (400, 403, 409, 413, 422, 500, 503, 504)
 _ERRORS: Final = (*_LISTS, 404)
-_ANSWER: Final = documented_responses(*_ERRORS, 429, reply=CampaignAnswer)
+_ANSWER: Final = documented_responses(*_ERRORS, 402, 429, reply=CampaignAnswer)
 _ANSWER[200] |= turn_events(CampaignAnswer)
 _CSV: Final[dict[int | str, dict[str, Any]]] = {
     **documented_responses(*_ERRORS, reply=None),
@@ -210,7 +210,7 @@ async def save_search(name: str, body: SearchWrite, request: Request) -> dict[st
     return {"searches": await searches.list_all(storage, owner)}
 
 
-@router.post("/searches/{name}/run", responses=documented_responses(*_ERRORS, 429, reply=CampaignAnswer))
+@router.post("/searches/{name}/run", responses=documented_responses(*_ERRORS, 402, 429, reply=CampaignAnswer))
 @with_policy(API_WRITE)
 async def repeat_search(name: str, request: Request) -> dict[str, Any]:
     """Repeat a saved search in a new conversation."""

@@ -341,6 +341,7 @@ def check(client: ServerClient, args: Args) -> int:
 
 def preview(client: ServerClient, args: Args) -> None:
     """Write a page that plays a video."""
+    format_by_ending(args.output, {".html": "html"}, "a film is made on the page")
     find(client, VIDEOS, args.id)
     reply = client.call("GET", f"/api/projects/{path_part(args.id)}/preview")
     write(reply.content, args.output)

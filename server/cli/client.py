@@ -25,6 +25,7 @@ URL: Final = "CALLSHEET_URL"
 API_KEY: Final = "CALLSHEET_API_KEY"
 _START_S: Final = 60.0
 _POLL_S: Final = 0.02
+_ANSWER_S: Final = 2.0
 _QUIET_S: Final = 120.0
 """Silence after which a server counts as gone; it sends a heartbeat to a stream every few seconds."""
 _TIMEOUT: Final = httpx.Timeout(_QUIET_S, connect=10.0)
@@ -189,6 +190,18 @@ class ServerClient:
             f"the server has not answered for {_START_S:g} s",
             remedy=f"see its log: {log}, or callsheet doctor",
         )
+
+
+def is_served(data_dir: Path | None) -> bool:
+    """Return whether `callsheet serve` runs on the data that the option or the environment names."""
+    path = find_sockets(data_dir).shared
+    # A socket has no certificate; to read those of the machine takes longer than the request.
+    transport = httpx.HTTPTransport(verify=False, uds=str(path))
+    with httpx.Client(transport=transport, base_url="http://localhost", timeout=_ANSWER_S) as http:
+        try:
+            return path.exists() and http.get("/ok").is_success
+        except httpx.TransportError:
+            return False
 
 
 def find_sockets(data_dir: Path | None) -> LocalSockets:

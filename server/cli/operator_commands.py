@@ -11,7 +11,7 @@ from typing import Any, Final
 from callsheet.server.cli.artefacts import write
 from callsheet.server.cli.client import ServerClient
 from callsheet.server.cli.output import print_json, print_table, say
-from callsheet.server.cli.parsing import Args, UsageError
+from callsheet.server.cli.parsing import JSON_LINES, Args, UsageError, format_by_ending
 
 _PAGE: Final = 200
 _SPAN: Final = re.compile(r"\A(\d{1,6})([mhd])\Z")
@@ -66,6 +66,7 @@ def list_actions(client: ServerClient, args: Args) -> None:
 
 def export_actions(client: ServerClient, args: Args) -> None:
     """Write the actions that the audit has to a file, oldest first."""
+    format_by_ending(args.output, JSON_LINES)
     lines = [json.dumps(one, ensure_ascii=False) + "\n" for one in reversed(_actions(client, args, None))]
     write("".join(lines).encode(), args.output)
 

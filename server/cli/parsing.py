@@ -32,6 +32,10 @@ class MissingArguments(UsageError):
     """Arguments that a command needs are left out."""
 
 
+JSON_LINES: Final = {".jsonl": "jsonl"}
+"""Ending and format of a file with one JSON value a line."""
+
+
 def format_by_ending(file: str, formats: Mapping[str, str], elsewhere: str = "") -> str:
     """Return the format of a file by its ending, the first one for none; raises `Invalid` for another."""
     ending = Path(file).suffix.casefold()

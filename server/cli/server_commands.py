@@ -45,10 +45,12 @@ def worker(args: Args) -> None:
 
 
 def doctor(args: Args) -> int:
-    """Check everything that the server needs."""
+    """Check everything that the server needs; no port where one runs already, unless one is named."""
+    from callsheet.server.cli import client  # noqa: PLC0415 -- see above
     from callsheet.server.processes import operator  # noqa: PLC0415 -- see above
 
-    worst, findings = operator.check(_settings(args, host=args.host, port=args.port))
+    is_served = args.host is None and args.port is None and client.is_served(args.data_dir)
+    worst, findings = operator.check(_settings(args, host=args.host, port=args.port), is_served=is_served)
     if args.json:
         print_json(findings)
     else:

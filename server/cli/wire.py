@@ -24,7 +24,7 @@ from callsheet.server.cli.output import (
     show_progress,
     text,
 )
-from callsheet.server.cli.parsing import Args, UsageError, did_you_mean
+from callsheet.server.cli.parsing import JSON_LINES, Args, UsageError, did_you_mean, format_by_ending
 from callsheet.server.cli.text_input import read_bytes, read_text
 from callsheet.server.cli.turns import (
     OPEN,
@@ -92,6 +92,7 @@ def _dialogue(messages: list[Mapping[str, Any]]) -> Iterator[Any]:
 
 def export_thread(client: ServerClient, args: Args) -> None:
     """Write a thread and its artefacts to a file."""
+    format_by_ending(args.output, JSON_LINES)
     write(client.call("GET", f"/api/threads/{_path_id(args.id)}/export").content, args.output)
 
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+from callsheet.server.engine.encoding import sha256_of
 from callsheet.server.telemetry.audit import record_action
 from callsheet.server.telemetry.logs import context_fields
 from callsheet.state.questions import sentence
@@ -49,10 +50,37 @@ async def announce(storage: Storage, request: RunRequest, created: Created) -> N
     if created.run != request.id:
         return
     for text in request.answers:
-        answer = json.loads(text)
-        details = {name: answer[name] for name in ("question", "sentence", "graph", "run")}
-        details["answer"] = json.dumps(answer["answer"], ensure_ascii=False)[:_MAX_ANSWER]
-        await record_action(storage, "answer", request.thread, details, owner=request.owner)
+        await _audit(storage, request.owner, request.thread, json.loads(text))
+
+
+async def record_words(storage: Storage, record: Run, outcome: RunOutcome) -> None:
+    """Record the run's message as the answer to each question that waited before it and waits no more.
+
+    Call it before the run ends, while the thread still has the questions of before. Twice is safe.
+    """
+    waiting = {one["id"] for several in outcome.interrupts.values() for one in several}
+    for name, value in (await _shown(storage, record.thread)).items():
+        if name in waiting:
+            continue
+        answer = AnswerRecord(
+            question=name,
+            sentence=sentence(value),
+            shown=sha256_of(value),
+            answer=outcome.words,
+            owner=record.owner,
+            key_id=str(record.request.get("key_id") or ""),
+            run=record.id,
+            graph=record.graph,
+        )
+        await questions.note_answered(storage, record.owner, record.thread)
+        if await questions.record_answer(storage, record.thread, answer):
+            await _audit(storage, record.owner, record.thread, json.loads(answer.encode()))
+
+
+async def _audit(storage: Storage, owner: str, thread: str, answer: Mapping[str, Any]) -> None:
+    details = {name: answer[name] for name in ("question", "sentence", "graph", "run")}
+    details["answer"] = json.dumps(answer["answer"], ensure_ascii=False)[:_MAX_ANSWER]
+    await record_action(storage, "answer", thread, details, owner=owner)
 
 
 async def _shown(storage: Storage, thread: str) -> dict[str, Any]:

@@ -48,6 +48,7 @@ from callsheet.state.errors import (
     StorageFull,
     Unavailable,
 )
+from callsheet.state.questions import ANSWERED, answer_in_words
 from callsheet.storage.checkpoints import RedisSaver
 from callsheet.storage.checkpoints.context import STEP_STORE
 from callsheet.storage.redis.batching import waiting_for_room
@@ -251,7 +252,7 @@ class RunExecution:
         else:
             # Also if it has ended: the attempt that ended it may not have published its last values.
             await self._stream(translator, given, config)
-        if translator.finished and not self.reply:
+        if translator.finished and not self.reply and ANSWERED not in self.graph.channels:
             return RunOutcome("success")
         state = await self.graph.aget_state(_newest_config(config))
         shown = state._replace(values=output_values(self.graph, state.values))
@@ -390,7 +391,15 @@ class RunExecution:
         interrupts = interrupts_by_task(state)
         answer = await self.reply(self.run, run_result(self.graph, state)) if self.reply else None
         standing: Any = "interrupted" if state.next else "idle"
-        return RunOutcome("success", standing, interrupts, answer=answer, final_events=events)
+        words = "" if self.run.request.get("answers") else answer_in_words(state.values)
+        return RunOutcome("success", standing, interrupts, answer=answer, words=words, final_events=events)
+
+    async def as_before(self, outcome: RunOutcome) -> RunOutcome:
+        """Return the outcome of a run whose checkpoints are deleted: what waited before it waits again."""
+        state = await self.graph.aget_state(_newest_config(self._config()))
+        return replace(
+            outcome, thread="interrupted" if state.next else "error", interrupts=interrupts_by_task(state)
+        )
 
     def _refusal(self, error: Conflict, state: StateSnapshot | None) -> RunOutcome:
         """Return the outcome of a run that was refused; the thread stays as it is."""

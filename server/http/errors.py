@@ -59,6 +59,7 @@ async def reject(
 ErrorType = Literal[
     "invalid",
     "unauthenticated",
+    "budget_used_up",
     "forbidden",
     "missing",
     "method_not_allowed",
@@ -104,6 +105,7 @@ STATUSES: Final[tuple[tuple[type[CallsheetError], int, ErrorType], ...]] = (
     (errors.Malformed, 400, "invalid"),
     (errors.Invalid, 422, "invalid"),
     (errors.Unauthenticated, 401, "unauthenticated"),
+    (errors.BudgetUsedUp, 402, "budget_used_up"),
     (errors.Forbidden, 403, "forbidden"),
     (errors.Missing, 404, "missing"),
     (errors.Conflict, 409, "conflict"),
@@ -122,6 +124,7 @@ STATUSES: Final[tuple[tuple[type[CallsheetError], int, ErrorType], ...]] = (
 RULES: Final[Mapping[int, str]] = {
     400: "the request cannot be read, or means nothing where it is sent",
     401: "there is no valid credential",
+    402: "the owner's budget is used up; `details.ends` says when it begins again",
     403: "the credential lacks the permission, or something is locked",
     404: "there is no such thing for this caller",
     409: "something else has changed or has the thing; look at it again",

@@ -37,7 +37,7 @@ _EXPORT[200] |= {
     },
     "description": "The quiz as a file",
 }
-_WRITTEN: Final = documented_responses(*WRITE, 429, reply=LessonTurn)
+_WRITTEN: Final = documented_responses(*WRITE, 402, 429, reply=LessonTurn)
 _WRITTEN[200] |= turn_events(LessonTurn)
 
 

@@ -60,7 +60,7 @@ from callsheet.storage.runs.records import RunRequest
 
 router = api_router("/api/agent-create", "lessons")
 _SPEC: Final = fact_narration.WORKFLOW.artefact
-_RUN = documented_responses(*WRITE, 429, reply=LessonTurn)
+_RUN = documented_responses(*WRITE, 402, 429, reply=LessonTurn)
 _RUN[200] |= turn_events(LessonTurn)
 
 
@@ -190,7 +190,7 @@ _TEXT[200] |= {
     },
     "description": "The narration as a file",
 }
-_REWRITTEN: Final = documented_responses(*WRITE, 429, reply=LessonTurn | NarrationSaved)
+_REWRITTEN: Final = documented_responses(*WRITE, 402, 429, reply=LessonTurn | NarrationSaved)
 _REWRITTEN[200] |= turn_events(LessonTurn)
 _Version = Annotated[str | None, Query(max_length=80, description="A version's id; the newest when left out")]
 

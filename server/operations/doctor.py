@@ -61,10 +61,13 @@ class Finding:
     remedy: str = ""
 
 
-async def diagnose(settings: Settings, environment: Mapping[str, str]) -> list[Finding]:
+async def diagnose(
+    settings: Settings, environment: Mapping[str, str], *, is_served: bool = False
+) -> list[Finding]:
     """Return the findings of every part, in the order in which the server needs them.
 
-    An embedded Valkey may start and stop; nothing else changes. No key is shown.
+    Where a server of this project runs already (`is_served`), no port is needed for another one. An embedded
+    Valkey may start and stop; nothing else changes. No key is shown.
     """
     graphs, workflows = await _check_graphs(settings)
     findings = [
@@ -78,6 +81,8 @@ async def diagnose(settings: Settings, environment: Mapping[str, str]) -> list[F
     if not settings.redis_url:
         findings.append(_check_folder(settings.data_dir or folders.default_data_dir()))
     findings += await _check_storage(settings, workflows)
+    if is_served:
+        return [*findings, Finding("Port", "ok", "a Callsheet server on this data is answering already")]
     return [*findings, await asyncio.to_thread(_check_port, settings)]
 
 

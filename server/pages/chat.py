@@ -39,7 +39,15 @@ from callsheet.server.pages.schemas import (
     Leave,
     UserMessage,
 )
-from callsheet.state.errors import CallsheetError, Conflict, Invalid, Limited, Missing, Unauthenticated
+from callsheet.state.errors import (
+    BudgetUsedUp,
+    CallsheetError,
+    Conflict,
+    Invalid,
+    Limited,
+    Missing,
+    Unauthenticated,
+)
 from callsheet.state.receipts import RECEIPT
 from callsheet.storage.runs.events import END, PAUSED, Event
 from callsheet.storage.runs.records import Created, Run, RunRequest
@@ -228,7 +236,7 @@ class ConversationView:
             "type": "error",
             "error": str(error.get("message", "")),
             "errorType": "execution_error",
-            "retryable": True,
+            "retryable": error.get("error") != BudgetUsedUp.__name__,
             "details": {"kind": str(error.get("error", ""))},
         }
 

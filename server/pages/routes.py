@@ -354,7 +354,7 @@ async def get_page_upload(upload_id: str, target: _Target) -> StreamingResponse:
     return await file_reply(target.storage, target.artefact, upload_id)
 
 
-_RUN = documented_responses(400, 403, 404, 409, 413, 422, 429, 500, 503, 504, reply=PageTurn)
+_RUN = documented_responses(400, 402, 403, 404, 409, 413, 422, 429, 500, 503, 504, reply=PageTurn)
 _RUN[200] |= FRAMES
 
 

@@ -23,9 +23,9 @@ Result = TypeVar("Result")
 _DAY_S: Final = 86_400
 
 
-def check(settings: Settings) -> tuple[str, list[dict[str, Any]]]:
+def check(settings: Settings, *, is_served: bool = False) -> tuple[str, list[dict[str, Any]]]:
     """Check all that the server needs; return the worst status, and the findings."""
-    findings = asyncio.run(doctor.diagnose(settings, os.environ))
+    findings = asyncio.run(doctor.diagnose(settings, os.environ, is_served=is_served))
     return doctor.worst_status(findings), [asdict(finding) for finding in findings]
 
 

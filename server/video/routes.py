@@ -265,7 +265,7 @@ def _page(html: str) -> Response:
 
 
 _CHANGE = (400, 403, 404, 409, 422, 500, 503, 504)
-_STARTED = documented_responses(*_CHANGE, 429, reply=ExecutionStarted)
+_STARTED = documented_responses(*_CHANGE, 402, 429, reply=ExecutionStarted)
 
 
 @router.post("/executions", responses=_STARTED)

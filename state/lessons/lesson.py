@@ -39,6 +39,8 @@ class LessonState(Workflow):
     """Ids of the materials that long messages are stored as, by message."""
     problem: NotRequired[str]
     """Error in the last answer to the open question; empty if there was none."""
+    answered: NotRequired[str]
+    """Id of the newest message of a person that answered a question."""
 
 
 def pending_question(

@@ -197,6 +197,8 @@ class RunOutcome:
     """Interrupts by task id, as on the LangGraph wire."""
     error: Mapping[str, Any] | None = None
     answer: Mapping[str, Any] | None = None
+    words: str = ""
+    """Message of this run that answered the question which waited before it; empty for none."""
     final_events: Sequence[NewEvent | tuple[str, bytes]] = ()
     """Last events (name, JSON, …), stored atomically with the state of the thread."""
 

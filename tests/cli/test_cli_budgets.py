@@ -72,3 +72,18 @@ def test_a_reached_budget_is_a_question_at_the_terminal_and_only_yes_raises_it(
     if answer == "no":
         assert "the budget was not raised" in " ".join(result.out.split())
     assert bool(double.requests) == (answer == "yes")
+
+
+@each_command
+def test_new_work_after_a_used_up_day_is_refused_with_the_time_at_which_it_begins_again(
+    run_command: RunCommand, double: ChatDouble, monkeypatch: pytest.MonkeyPatch, args: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("CALLSHEET_BUDGETS", '{"day": 0.0001}')
+    monkeypatch.setattr(sys, "stdin", StringIO())
+    result = run_command(*args, "--provider", "openai")
+    assert (result.code, result.out) == (1, "")
+    assert result.err.splitlines()[-1 if "page" in args else -2].startswith(
+        "error: the budget of this day is used up"
+    )
+    assert "when the budget begins again" in result.err
+    assert not double.requests

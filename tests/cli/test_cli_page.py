@@ -99,18 +99,21 @@ def test_a_video_is_written_as_a_timeline(run_command: RunCommand, tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("noun", "file", "remedy"),
+    ("command", "file", "remedy"),
     [
-        ("videos", "film.mp4", "use .json or .otio; a film is made on the page"),
-        ("lessons", "narration.docx", "use .md or .srt or .vtt or .json or .html"),
-        ("ads", "ad.mp3", "use .jsonl; a sound file is written by `ads listen`"),
-        ("pages", "shop.pdf", "use .html or .zip"),
+        ("videos export film", "film.mp4", "use .json or .otio; a film is made on the page"),
+        ("videos preview film", "film.mp4", "use .html; a film is made on the page"),
+        ("lessons export film", "narration.docx", "use .md or .srt or .vtt or .json or .html"),
+        ("ads export film", "ad.mp3", "use .jsonl; a sound file is written by `ads listen`"),
+        ("pages export film", "shop.pdf", "use .html or .zip"),
+        ("audit export", "actions.csv", "use .jsonl"),
+        ("threads export film", "thread.json", "use .jsonl"),
     ],
 )
 def test_a_file_whose_ending_is_not_written_is_refused_with_those_that_are(
-    run_command: RunCommand, tmp_path: Path, noun: str, file: str, remedy: str
+    run_command: RunCommand, tmp_path: Path, command: str, file: str, remedy: str
 ) -> None:
-    assert_refused(run_command(noun, "export", "film", str(tmp_path / file)), file, remedy)
+    assert_refused(run_command(*command.split(), str(tmp_path / file)), file, remedy)
     assert not [*tmp_path.glob("*.*")]
 
 

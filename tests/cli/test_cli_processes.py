@@ -3,6 +3,7 @@
 import json
 import shlex
 import signal
+import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -47,6 +48,22 @@ def test_serve_prints_its_url_its_model_and_its_data_folder(server: RunningServe
     assert f"Data {server.data_dir} " in output
     assert "Model offline no key is set (such as OPENAI_API_KEY)" in output
     assert httpx.get(f"{server.url}/ok").json() == {"ok": True}
+
+
+@pytest.mark.slow
+def test_doctor_without_a_port_knows_the_server_that_runs_on_its_data(
+    server: RunningServer, run_command: RunCommand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The default port may be another program's: this server has one of its own."""
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = str(other.getsockname()[1])
+        monkeypatch.setenv("CALLSHEET_PORT", port)
+        done = run_command("doctor", "--json", "--data-dir", str(server.data_dir))
+        [checked] = [one for one in json.loads(done.out) if one["part"] == "Port"]
+        assert (done.code, checked["status"]) == (0, "ok")
+        assert "is answering already" in checked["message"]
+        named = run_command("doctor", "--json", "--data-dir", str(server.data_dir), "--port", port)
+        assert named.code == 1
 
 
 @pytest.mark.slow

@@ -16,6 +16,7 @@ from callsheet.storage import api_keys as stored_keys
 from tests.doubles.auth_cases import create_key
 from tests.doubles.served import app_client, generate_ad, served_app, started_app
 from tests.doubles.waiting import eventually
+from tests.lessons.lesson_material import material
 
 
 @pytest.fixture
@@ -66,6 +67,63 @@ async def test_an_answer_is_recorded_with_its_question(http: httpx.AsyncClient) 
     assert recorded["details"]["graph"] == "page_builder"
     assert "approve" in recorded["details"]["answer"]
     assert recorded["details"]["sentence"]
+
+
+FACTS_ASKED = {"messages": [{"role": "user", "content": material("photosynthesis").text}]}
+
+
+@pytest.mark.parametrize("way", ["chat", "question", "facts", "wire"])
+async def test_an_answer_about_a_lesson_is_recorded_once_whichever_way_it_comes(
+    http: httpx.AsyncClient, way: str
+) -> None:
+    key_id = str(http.headers["X-Api-Key"]).split("_")[1]
+    turn = (await http.post("/api/agent-create/tools", json={**FACTS_ASKED, "provider": "offline"})).json()
+    thread, asked = turn["sessionId"], turn["interrupt"]
+    facts = [one["id"] for one in asked["value"]["facts"]]
+    [waiting] = (await http.get("/api/questions")).json()["questions"]
+    session = {"sessionId": thread, "provider": "offline"}
+    chat = {"messages": [{"role": "user", "content": "1 and 2"}], **session}
+    choice = {"messages": [], "selectedFacts": asked["value"]["facts"], **session}
+    run = {
+        "assistant_id": "fact_narration",
+        "context": {"provider": "offline"},
+        "input": {"messages": "1 and 2"},
+    }
+    path, body = {
+        "chat": ("/api/agent-create/tools", chat),
+        "question": (f"/api/questions/{waiting['id']}/answer", {"answer": {"facts": facts}}),
+        "facts": ("/api/agent-create/tools", choice),
+        "wire": (f"/threads/{thread}/runs/wait", run),
+    }[way]
+    reply = await http.post(path, json=body)
+    assert reply.status_code in {200, 202}, reply.text
+
+    async def has_ended() -> bool:
+        return bool((await http.get(f"/threads/{thread}")).json()["status"] == "idle")
+
+    await eventually(has_ended, "the lesson is told")
+    assert (await http.get("/api/questions")).json()["questions"] == []
+    [recorded] = await actions(http, action="answer")
+    assert (recorded["owner"], recorded["keyId"], recorded["target"]) == ("anna", key_id, thread)
+    details = recorded["details"]
+    assert (details["question"], details["graph"]) == (asked["id"], "fact_narration")
+    assert "Which shall the lesson tell?" in details["sentence"]
+    assert ("1 and 2" if way in {"chat", "wire"} else facts[0]) in details["answer"]
+    [answered] = (await http.get("/api/questions", params={"state": "answered"})).json()["questions"]
+    assert answered["answeredBy"] == f"API key {key_id!r}"
+    # A later message about something else answers nothing.
+    later = {"messages": [{"role": "user", "content": "Make the hook shorter"}], **session}
+    assert (await http.post("/api/agent-create/tools", json=later)).status_code == 200
+    assert len(await actions(http, action="answer")) == 1
+
+
+async def test_a_message_that_leaves_a_question_behind_is_no_answer(http: httpx.AsyncClient) -> None:
+    turn = (await http.post("/api/agent-create/tools", json={**FACTS_ASKED, "provider": "offline"})).json()
+    other = {"messages": [{"role": "user", "content": "My student is 9."}]}
+    body = {**other, "sessionId": turn["sessionId"], "provider": "offline"}
+    assert (await http.post("/api/agent-create/tools", json=body)).status_code == 200
+    assert await actions(http, action="answer") == []
+    assert (await http.get("/api/questions", params={"state": "answered"})).json()["questions"] == []
 
 
 async def test_budgets_that_differ_from_those_of_the_last_start_are_recorded(

@@ -78,7 +78,7 @@ def test_errors_are_references_to_one_reply_for_each_status() -> None:
     ]
     # It reports storage that is away in the same form as storage that is there.
     assert inlined == [("showReadiness", "503"), ("showHealth", "503")]
-    assert len(spec["components"]["responses"]) < 30
+    assert len(spec["components"]["responses"]) <= 30
 
 
 def test_every_operation_names_its_permission_and_how_to_authenticate() -> None:

@@ -191,6 +191,19 @@ def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
     run_linter("systemd-analyze", "verify", str(unit))
 
 
+@pytest.mark.skipif(
+    not shutil.which("promtool"),
+    reason="promtool is not installed, nor in CI: it comes with Prometheus, whose package takes 96 MB",
+)
+def test_prometheus_accepts_the_alerts_and_a_configuration_that_names_them(tmp_path: Path) -> None:
+    rules = DEPLOY / "alerts.yml"
+    run_linter("promtool", "check", "rules", str(rules))
+    scraped = {"job_name": "callsheet", "static_configs": [{"targets": ["server-1:2024"]}]}
+    config = tmp_path / "prometheus.yml"
+    config.write_text(yaml.safe_dump({"rule_files": [str(rules)], "scrape_configs": [scraped]}))
+    run_linter("promtool", "check", "config", str(config))
+
+
 class UniqueKeys(yaml.SafeLoader):  # type: ignore[misc]  # ships no types
     """A loader that refuses a key which is twice in a mapping: YAML's own keeps the last one silently."""
 

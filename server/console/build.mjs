@@ -2,7 +2,7 @@
 // Writes app.js, app.css and an index.html that names both with a hash of their content.
 import { createHash } from "node:crypto";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
 import { context } from "esbuild";
@@ -11,7 +11,17 @@ const root = dirname(fileURLToPath(import.meta.url));
 const out = join(root, "static");
 const watch = process.argv.includes("--watch");
 
-async function writeIndex() {
+/** The scripts that the page's own imports at its start; the browser reads them at once, not one after the other. */
+function firstScripts({ outputs }, name = "static/app.js", known = new Set()) {
+  for (const { kind, path } of outputs[name].imports) {
+    if (kind !== "import-statement" || known.has(path)) continue;
+    known.add(path);
+    firstScripts({ outputs }, path, known);
+  }
+  return [...known].map((path) => `<link rel="modulepreload" href="/console/${basename(path)}">`).join("");
+}
+
+async function writeIndex(metafile) {
   const page = await readFile(join(root, "src", "index.html"), "utf8");
   const hashes = await Promise.all(
     ["app.js", "app.css"].map(async (name) => {
@@ -20,7 +30,7 @@ async function writeIndex() {
     }),
   );
   const named = hashes.reduce((text, [name, hash]) => text.replace(`/console/${name}`, `/console/${name}?v=${hash}`), page);
-  await writeFile(join(out, "index.html"), named);
+  await writeFile(join(out, "index.html"), named.replace("</head>", `${firstScripts(metafile)}</head>`));
   return hashes.map(([name, , content]) => `${name} ${(gzipSync(content).length / 1000).toFixed(1)} kB`).join(", ");
 }
 
@@ -28,7 +38,7 @@ const index = {
   name: "index",
   setup(build) {
     build.onEnd(async (result) => {
-      if (result.errors.length === 0) console.log(`built ${await writeIndex()} (gzipped)`);
+      if (result.errors.length === 0) console.log(`built ${await writeIndex(result.metafile)} (gzipped)`);
     });
   },
 };
@@ -39,6 +49,7 @@ const bundle = await context({
   entryPoints: { app: "src/app.tsx" },
   outdir: out,
   bundle: true,
+  metafile: true,
   minify: !watch,
   sourcemap: watch ? "inline" : false,
   format: "esm",

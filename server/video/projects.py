@@ -161,6 +161,7 @@ def scene_fields(order: Order, scene_id: str, version: Version) -> dict[str, Any
         "durationInFrames": scene["durationInFrames"],
         "durationSeconds": round(scene["durationInFrames"] / FPS, 3),
         "summary": about(scene),
+        "narrated": bool((scene.get("audio") or {}).get("spokenLanguage")),
         "updatedAt": version.created_at(),
     }
 
@@ -215,7 +216,8 @@ async def _create_from_lesson(
     thread = await VIDEOS.find_thread(ctx.storage, name, owner)
     artefact = await sources.claim_new(VIDEOS, ctx.storage, thread, fact, key)
     if (await artefact.stream_head(ORDER)).newest is None:
-        scenes = narrated_scenes([_narrated_part(segment) for segment in narration.segments])
+        parts = [_narrated_part(segment) for segment in narration.segments]
+        scenes = narrated_scenes(parts, narration.language)
         source = origin("person", f"from lesson {lesson.id}")
         await create(ctx.storage, owner, name, body.name or narration.topic, scenes, source)
     await sources.record_use(lesson, KIND, name)

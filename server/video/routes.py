@@ -20,7 +20,7 @@ from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import documented_responses
 from callsheet.server.http.policy import API_READ, API_WRITE, with_policy
 from callsheet.server.http.requests import IdempotencyKey, api_router, identifier
-from callsheet.server.video import projects, service
+from callsheet.server.video import audio_routes, projects, service
 from callsheet.server.video.projects import ProjectRef
 from callsheet.server.video.schemas import (
     ContextEntries,
@@ -71,11 +71,7 @@ _VERSION = Query(max_length=80, description="A version's id; the newest if left 
 _AT = Query(ge=0, le=36_000, description="Second at which the picture stands still; it plays if left out")
 
 
-async def _project_ref(project_id: str, request: Request) -> ProjectRef:
-    return await projects.find_project(app_context(request), project_id, current_owner(request))
-
-
-_Project = Annotated[ProjectRef, Depends(_project_ref)]
+_Project = Annotated[ProjectRef, Depends(audio_routes.project_ref)]
 
 
 @list_router.get("", responses=documented_responses(400, 403, 422, 500, 503, 504, reply=ProjectList))
@@ -448,6 +444,7 @@ API: Final = FeatureApi(
     routers=(
         list_router,
         router,
+        audio_routes.router,
         settings_router,
     ),
     plan_edits=service.SceneEdits(),

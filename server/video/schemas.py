@@ -34,6 +34,8 @@ class SceneSummary(TypedDict):
     durationInFrames: int
     durationSeconds: float
     summary: str
+    narrated: bool
+    """True if a film speaks its words."""
     updatedAt: str
     locked: NotRequired[bool]
     """True if nothing may change it; in lists."""

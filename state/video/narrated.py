@@ -4,7 +4,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from callsheet.state.video.scene import FPS, MIN_FRAMES, Animation, Audio, Background, Scene, SceneElement
+from callsheet.state.video.scene import (
+    FPS,
+    MAX_SOUND,
+    MIN_FRAMES,
+    Animation,
+    Audio,
+    Background,
+    Scene,
+    SceneElement,
+)
 
 _AT_ONCE: Final = 3
 """Sentences of a scene."""
@@ -18,7 +27,6 @@ _LOOKS: Final = (
 _SIZES: Final = ((70, 60.0), (140, 46.0), (10_000, 36.0))
 """Size of a text by its length."""
 _MAX_TEXT: Final = 2_000
-_MAX_SOUND: Final = 1_000
 _MAX_NAME: Final = 200
 
 
@@ -34,12 +42,17 @@ class SpokenPart:
     sentences: tuple[str, ...]
 
 
-def narrated_scenes(parts: Sequence[SpokenPart]) -> tuple[Scene, ...]:
-    """Return the scenes of the parts, each of three sentences at most; together they last as long."""
-    return tuple(scene for number, part in enumerate(parts) for scene in _scenes(part, _LOOKS[number % 4]))
+def narrated_scenes(parts: Sequence[SpokenPart], language: str) -> tuple[Scene, ...]:
+    """Return the scenes of the parts, each of three sentences at most; together they last as long.
+
+    A film speaks their sentences in this language.
+    """
+    return tuple(
+        scene for number, part in enumerate(parts) for scene in _scenes(part, language, _LOOKS[number % 4])
+    )
 
 
-def _scenes(part: SpokenPart, look: tuple[str, str, str]) -> Iterator[Scene]:
+def _scenes(part: SpokenPart, language: str, look: tuple[str, str, str]) -> Iterator[Scene]:
     sentences = [one for one in part.sentences if one.strip()]
     groups = [sentences[at : at + _AT_ONCE] for at in range(0, len(sentences), _AT_ONCE)]
     letters = max(1, sum(map(len, sentences)))
@@ -57,7 +70,7 @@ def _scenes(part: SpokenPart, look: tuple[str, str, str]) -> Iterator[Scene]:
             palette=look,
             fonts=("Inter",),
             elements=(_title(part.title, look[2]), *_lines(group, length, look[2])),
-            audio=Audio(description=" ".join(group)[:_MAX_SOUND]),
+            audio=Audio(description="\n".join(group)[:MAX_SOUND], spokenLanguage=language),
         )
 
 

@@ -19,6 +19,8 @@ MIN_FRAMES: Final = 15
 MAX_FRAMES: Final = 18_000
 MAX_ELEMENTS: Final = 50
 MAX_ANIMATIONS: Final = 6
+MAX_SOUND: Final = 6_000
+"""Characters of a scene's sound, which may be words."""
 _HEX: Final = re.compile(r"#[0-9a-f]{6}")
 _SHORT_HEX: Final = re.compile(r"#[0-9a-f]{3}")
 NAMED_COLORS: Final = {
@@ -152,13 +154,18 @@ class Background(BaseModel):
 
 
 class Audio(BaseModel):
-    """A described track; its sound is made elsewhere."""
+    """A described sound, which is made elsewhere, or words that a narrator speaks."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", json_schema_serialization_defaults_required=True)
 
-    description: str = Field(min_length=1, max_length=1_000)
+    description: str = Field(min_length=1, max_length=MAX_SOUND)
     volume: float = Field(default=0.8, ge=0, le=1)
     start: int = Field(default=0, ge=0, lt=MAX_FRAMES)
+    spokenLanguage: str | None = Field(
+        default=None,
+        max_length=40,
+        description="Language in which a film speaks the description; null for a described sound",
+    )
 
 
 class Scene(BaseModel):

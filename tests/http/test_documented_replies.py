@@ -35,7 +35,7 @@ NOT_CALLED: Final = frozenset(
         "rewriteLessonNarration",
         # Replies of the page and of sound; tests/console, ads, lessons and video validate them.
         *("answerQuestion", "listQuestions", "listRecent", "listRunning", "sendMarkdown", "showSession"),
-        *("checkAd", "renderAd", "renderNarration", "reorderScenes"),
+        *("checkAd", "renderAd", "renderNarration", "renderFilmSound", "reorderScenes"),
         # The protocol of the web socket; tests/wire has it.
         "runCommand",
     }

@@ -45,7 +45,12 @@ async def test_every_kind_of_step_changes_the_project(video: VideoClient):
     scenes = await video.contents()
     assert [*scenes] == ["scene-6", "scene-7", "scene-2", "scene-3", "scene-5", "scene-4", "scene-1"]
     assert scenes["scene-1"]["durationInFrames"] == 30
-    assert scenes["scene-2"]["audio"] == {"description": "soft piano", "volume": 0.8, "start": 0}
+    assert scenes["scene-2"]["audio"] == {
+        "description": "soft piano",
+        "volume": 0.8,
+        "start": 0,
+        "spokenLanguage": None,
+    }
     assert scenes["scene-5"]["name"] == "the copy"
     assert scenes["scene-6"] == scenes["scene-4"]
     assert (scenes["scene-7"]["name"], scenes["scene-7"]["durationInFrames"]) == ("New", 60)

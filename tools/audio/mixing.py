@@ -2,7 +2,7 @@
 
 import math
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from io import BytesIO
 from typing import Any, Final
@@ -126,7 +126,7 @@ def at_one_level(samples: Samples) -> Samples:
     return samples if math.isinf(difference) else samples * np.float32(decibels(difference))
 
 
-def _add(mixed: Samples, part: Samples, start_s: float, gain_db: float) -> None:
+def add(mixed: Samples, part: Samples, start_s: float, gain_db: float) -> None:
     """Add a part, mono or stereo, at its time."""
     start = round(start_s * RATE)
     fitting = part[: max(0, len(mixed) - start)] * np.float32(decibels(gain_db))
@@ -136,7 +136,7 @@ def _add(mixed: Samples, part: Samples, start_s: float, gain_db: float) -> None:
 def _add_voices(mixed: Samples, ad: _Ad) -> list[str]:
     for span in ad.timeline["voices"]:
         if ad.plays("voices", span["id"]):
-            _add(mixed, ad.clips[span["id"]], span["start"], ad.mixer["voices"].get(span["id"], 0.0))
+            add(mixed, ad.clips[span["id"]], span["start"], ad.mixer["voices"].get(span["id"], 0.0))
     return []
 
 
@@ -147,24 +147,26 @@ def _add_music(mixed: Samples, ad: _Ad) -> list[str]:
     levels = ad.mixer["music"]
     seconds = min(ad.timeline["music"]["end"], ad.length_s)
     bed = at_one_level(read_bed(name, seconds))
-    bed *= _ducking(ad, len(bed), levels["duckingDb"])[:, None]
-    _fade(bed, levels["fadeInSeconds"], levels["fadeOutSeconds"])
-    _add(mixed, bed, 0.0, levels["volumeDb"])
+    speech = [(span["start"], span["end"]) for span in ad.timeline["voices"]]
+    bed *= ducking(speech, len(bed), levels["duckingDb"])[:, None]
+    fade(bed, levels["fadeInSeconds"], levels["fadeOutSeconds"])
+    add(mixed, bed, 0.0, levels["volumeDb"])
     return [f"The music is the bed {name} from the library, not the described music."]
 
 
-def _ducking(ad: _Ad, count: int, ducking_db: float) -> Samples:
+def ducking(speech: Iterable[tuple[float, float]], count: int, ducking_db: float) -> Samples:
     """Return the gain of the music: lower while a voice speaks, with a short way down and a longer one up."""
     gain = np.ones(count, np.float32)
     time = np.arange(count, dtype=np.float32) / RATE
     low = decibels(ducking_db)
-    for start, end in [(span["start"], span["end"]) for span in ad.timeline["voices"]]:
+    for start, end in speech:
         points = [start - _ATTACK_S, start, end, end + _RELEASE_S]
         np.minimum(gain, np.interp(time, points, [1.0, low, low, 1.0]), out=gain)
     return gain
 
 
-def _fade(samples: Samples, in_s: float, out_s: float) -> None:
+def fade(samples: Samples, in_s: float, out_s: float) -> None:
+    """Fade a stereo sound in and out, in place."""
     opening, closing = (min(len(samples), round(seconds * RATE)) for seconds in (in_s, out_s))
     samples[:opening] *= np.linspace(0, 1, opening, dtype=np.float32)[:, None]
     samples[len(samples) - closing :] *= np.linspace(1, 0, closing, dtype=np.float32)[:, None]
@@ -183,7 +185,7 @@ def _add_effects(mixed: Samples, ad: _Ad) -> list[str]:
             samples = _cut(samples, left)
             place = f"cut at {ad.length_s:.1f} s" if left else "left out"
             notes.append(f"The effect {span['description']!r} is {place}, to keep the ad in its spot.")
-        _add(mixed, samples, span["start"], ad.mixer["sfx"]["volumeDb"])
+        add(mixed, samples, span["start"], ad.mixer["sfx"]["volumeDb"])
     return notes
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from callsheet.tools.audio.mixing import at_one_level, finish
 from callsheet.tools.audio.signals import RATE, Samples, decode, trim
 
-_SENTENCE_GAP_S: Final = 0.35
+SENTENCE_GAP_S: Final = 0.35
 _SEGMENT_GAP_S: Final = 0.9
 _STEPS: Final = 2
 
@@ -42,5 +42,5 @@ def narrate(
 def _gap(segment: int, sentence: int) -> float:
     """Return the seconds of silence before a sentence."""
     if sentence:
-        return _SENTENCE_GAP_S
+        return SENTENCE_GAP_S
     return _SEGMENT_GAP_S if segment else 0.0

@@ -1,6 +1,6 @@
 // A video as a WebM file: frames are drawn of the layout that the server's preview is made of, and encoded by WebCodecs.
 // A program of its own that the page loads when a film is wanted; it shares no module with the page.
-import { BufferTarget, CanvasSource, getFirstEncodableVideoCodec, Output, WebMOutputFormat } from "mediabunny";
+import { AudioBufferSource, BufferTarget, CanvasSource, getFirstEncodableAudioCodec, getFirstEncodableVideoCodec, Output, WebMOutputFormat } from "mediabunny";
 
 interface Step { at: number; opacity: number | null; move: number[] | null; hidden: number | null }
 interface Motion { start: number; end: number; easing: string; steps: Step[] }
@@ -125,18 +125,48 @@ export function drawFrame(ctx: Context, film: Film, frame: number) {
   for (const part of scene.parts) drawPart(ctx, part, at);
 }
 
-/** Make the film of a project and save it as a file of the browser's downloads. */
-export async function saveFilm(project: string, report: (part: number) => void): Promise<void> {
-  const reply = await fetch(`/api/projects/${encodeURIComponent(project)}/film`, { credentials: "same-origin" });
-  const body: unknown = await reply.json();
-  if (!reply.ok) throw new Error((body as { error?: string }).error ?? `The server replied ${reply.status}.`);
-  const url = URL.createObjectURL(await makeFilm(body as Film, report));
-  Object.assign(document.createElement("a"), { href: url, download: `${project}.webm` }).click();
-  setTimeout(() => URL.revokeObjectURL(url), 60_000);
+/** What is heard: the words of narrated scenes, a described bed of music, or both. */
+export interface Sound { narration: boolean; music: string }
+interface Rendering { url: string; frames: number[]; notices: string[] }
+
+async function read<T>(url: string, body?: unknown): Promise<T> {
+  const init = body === undefined ? {} : { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };
+  const reply = await fetch(url, { credentials: "same-origin", ...init });
+  const read = (await reply.json()) as T & { error?: string; remedy?: string };
+  if (!reply.ok) throw new Error([read.error ?? `The server replied ${reply.status}`, read.remedy].filter(Boolean).join(". "));
+  return read;
 }
 
-/** Return the film as a WebM file of 1280 × 720, without sound; `report` gets the part that is done. */
-export async function makeFilm(film: Film, report: (part: number) => void): Promise<Blob> {
+const RATE = 48_000;
+const SOUND = { codec: "opus", bitrate: 128e3 } as const;
+const NO_OPUS = "The film has no sound: this browser cannot encode Opus. Use a newer one.";
+
+/** The samples of a rendered sound; `scenes` last until their words are spoken. */
+async function readSound(address: string, sound: Sound, scenes: FilmScene[], notices: string[]): Promise<AudioBuffer | null> {
+  const able = typeof AudioEncoder !== "undefined" && await getFirstEncodableAudioCodec([SOUND.codec], { numberOfChannels: 2, sampleRate: RATE });
+  if (!able) { notices.push(NO_OPUS); return null; }
+  const rendered = await read<Rendering>(`${address}/render`, sound);
+  notices.push(...rendered.notices);
+  scenes.forEach((scene, i) => { scene.frames = rendered.frames[i] ?? scene.frames; });
+  const file = await fetch(rendered.url, { credentials: "same-origin" });
+  return new OfflineAudioContext(2, 1, RATE).decodeAudioData(await file.arrayBuffer());
+}
+
+/** Make the film of a project and save it as a file of the browser's downloads; returns sentences on its sound. */
+export async function saveFilm(project: string, sound: Sound | null, report: (part: number) => void): Promise<string[]> {
+  const address = `/api/projects/${encodeURIComponent(project)}/film`;
+  const film = await read<Film>(address);
+  const notices: string[] = [];
+  const heard = sound && await readSound(address, sound, film.scenes, notices);
+  film.frames = film.scenes.reduce((sum, one) => sum + one.frames, 0);
+  const url = URL.createObjectURL(await makeFilm(film, heard, report));
+  Object.assign(document.createElement("a"), { href: url, download: `${project}.webm` }).click();
+  setTimeout(() => URL.revokeObjectURL(url), 60_000);
+  return notices;
+}
+
+/** Return the film as a WebM file of 1280 × 720; `report` gets the part that is done. */
+export async function makeFilm(film: Film, sound: AudioBuffer | null, report: (part: number) => void): Promise<Blob> {
   const height = Math.round((WIDTH * film.height) / film.width);
   const codec = typeof VideoEncoder === "undefined" ? null : await getFirstEncodableVideoCodec(["vp9", "vp8"], { width: WIDTH, height });
   const canvas = new OffscreenCanvas(WIDTH, height);
@@ -146,12 +176,17 @@ export async function makeFilm(film: Film, report: (part: number) => void): Prom
   const output = new Output({ format: new WebMOutputFormat(), target: new BufferTarget() });
   const source = new CanvasSource(canvas, { codec, bitrate: 4e6 });
   output.addVideoTrack(source, { frameRate: film.framesPerSecond });
+  const speaker = sound && new AudioBufferSource(SOUND);
+  if (speaker) output.addAudioTrack(speaker);
   await output.start();
+  const sounded = sound && speaker?.add(sound).then(() => speaker.close());
+  sounded?.catch(() => undefined); // its error is that of the film, below
   for (let frame = 0; frame < film.frames; frame += 1) {
     drawFrame(ctx, film, frame);
     await source.add(frame / film.framesPerSecond, 1 / film.framesPerSecond);
     if (frame % 10 === 0) { report(frame / film.frames); await new Promise((resolve) => setTimeout(resolve)); }
   }
+  await sounded;
   await output.finalize();
   return new Blob([output.target.buffer!], { type: "video/webm" });
 }

@@ -16,13 +16,15 @@
 //   The pane then has two tabs: the panel, and the versions, which panels/versions.tsx draws for any kind. `revision`
 //   grows with each change: read again. `say(text)` sends a request in the person's words; `changed()` after a change
 //   by hand. A kind without a panel shows its versions; a graph without artefacts shows its state.
-//   A page's view works the same way: views/<name>.tsx, its stylesheet, one line in ROUTES.
+//   A page's view works the same way: views/<name>.tsx, its stylesheet, one line in ROUTES. What few people open is
+//   loaded when it is opened (ui/later.tsx); its stylesheet is imported here.
 import "./styles/tokens.css";
 import "./styles/base.css";
 import "./styles/parts.css";
 import "./styles/shell.css";
 import "./styles/home.css";
 import "./styles/workspace.css";
+import "./styles/inspect.css";
 import { effect } from "@preact/signals";
 import { render, type ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
@@ -33,14 +35,16 @@ import { Boundary } from "./ui/boundary.tsx";
 import { Dialog } from "./ui/dialog.tsx";
 import { Icon } from "./ui/icon.tsx";
 import { ConnectionBanner, Notices } from "./ui/notices.tsx";
+import { later } from "./ui/later.tsx";
 import { Empty, Failure, Loading } from "./ui/states.tsx";
 import { Artefacts } from "./views/artefacts.tsx";
-import { Campaigns } from "./views/campaigns.tsx";
 import { Home } from "./views/home.tsx";
-import { Inspect } from "./views/inspect.tsx";
-import { Settings } from "./views/settings.tsx";
 import { SignIn } from "./views/sign_in.tsx";
 import { Workspace } from "./views/workspace.tsx";
+
+const Campaigns = later(() => import("./views/campaigns.tsx").then((one) => one.Campaigns));
+const Settings = later(() => import("./views/settings.tsx").then((one) => one.Settings));
+const Inspect = later(() => import("./views/inspect.tsx").then((one) => one.Inspect));
 
 const ROUTES: [string, string, (params: Record<string, string>) => ComponentChildren][] = [
   ["/", "Home", () => <Home />],

@@ -203,6 +203,57 @@ test("a video becomes a film file with each scene in its time", async () => {
   assert.deepEqual(colours.map((one) => one.indexOf(Math.max(...one))), [0, 1, 2], JSON.stringify(colours));
 });
 
+/** The root mean square of a sound file between these seconds, as the browser decodes it. */
+async function levelsOf(tab, file, spans) {
+  const content = (await readFile(file)).toString("base64");
+  return tab.evaluate(async ({ content, spans }) => {
+    const bytes = Uint8Array.from(atob(content), (char) => char.charCodeAt(0));
+    const sound = await new OfflineAudioContext(2, 1, 48_000).decodeAudioData(bytes.buffer);
+    const samples = sound.getChannelData(0);
+    return spans.map(([start, end]) => {
+      const part = samples.slice(start * 48_000, end * 48_000);
+      return Math.sqrt(part.reduce((sum, one) => sum + one * one, 0) / part.length);
+    });
+  }, { content, spans });
+}
+
+test("a film has the words of its scenes and the chosen music on a track of sound", async () => {
+  const spoken = (description) => ({ durationInFrames: 30, audio: { description, spokenLanguage: "english" } });
+  const scenes = [spoken("Plants make their own food."), { durationInFrames: 60 }];
+  const project = await offline.send("POST", "/api/projects", { id: "heard", scenes });
+  const tab = await open(offline, `/c/${project.threadId}`);
+  await tab.getByLabel("Narration").waitFor();
+  await tab.getByLabel("Music").selectOption("calm");
+  const saved = tab.waitForEvent("download", { timeout: 4 * PATIENCE_MS });
+  await tab.getByRole("button", { name: "WebM" }).click();
+  const file = await (await saved).path();
+  await tab.getByText("Preview voice: preview voice 1 speaks").waitFor();
+  await tab.getByText("The music is the bed calm/").waitFor();
+  const bytes = await readFile(file);
+  const input = new Input({ formats: [WEBM], source: new BufferSource(bytes) });
+  const [video, audio] = [await input.getPrimaryVideoTrack(), await input.getPrimaryAudioTrack()];
+  assert.deepEqual([audio.codec, audio.numberOfChannels, audio.sampleRate], ["opus", 2, 48_000]);
+  const shown = (await video.computePacketStats()).packetCount / 30;
+  assert.ok(shown > 3.3 && shown < 6, `${shown} s: the first scene is held until its words are spoken`);
+  assert.ok(Math.abs((await audio.computeDuration()) - shown) < 0.1);
+  assert.ok(bytes.length > 40_000 && bytes.length < 4_000_000, `${bytes.length} bytes`);
+  const [speech, music] = await levelsOf(tab, file, [[0.2, 1], [shown - 2, shown - 1]]);
+  assert.ok(speech > 2 * music && music > 0.005, JSON.stringify({ speech, music }));
+});
+
+test("a browser that cannot encode sound makes the film without it, and the page says so", async () => {
+  const scenes = [{ durationInFrames: 15 }];
+  const project = await offline.send("POST", "/api/projects", { id: "mute", scenes });
+  const tab = await open(offline, `/c/${project.threadId}`);
+  await tab.evaluate(() => { delete window.AudioEncoder; });
+  await tab.getByLabel("Music").selectOption("calm");
+  const saved = tab.waitForEvent("download", { timeout: 4 * PATIENCE_MS });
+  await tab.getByRole("button", { name: "WebM" }).click();
+  const input = new Input({ formats: [WEBM], source: new BufferSource(await readFile(await (await saved).path())) });
+  assert.equal(await input.getPrimaryAudioTrack(), null);
+  await tab.getByText("this browser cannot encode Opus").waitFor();
+});
+
 test("an ad becomes a page by a button", async () => {
   const brief = { clientDescription: EXAMPLES.ad_creation };
   const ad = await offline.send("POST", "/api/ai/generate", { adId: "chain", brief, provider: "offline" });

@@ -8,10 +8,11 @@ import "../styles/video.css";
 import { Icon } from "../ui/icon.tsx";
 import { Empty, Failure, Loading } from "../ui/states.tsx";
 import { useRead } from "../ui/use_read.ts";
+import { FilmMaker } from "./film_maker.tsx";
 import { moved } from "./order.ts";
 import type { PanelEntry, PanelProps } from "./panel.ts";
 
-interface Scene { id: string; position: number | null; name: string; versionId: string; durationSeconds: number; summary: string; updatedAt: string; locked: boolean }
+interface Scene { id: string; position: number | null; name: string; versionId: string; durationSeconds: number; summary: string; narrated: boolean; updatedAt: string; locked: boolean }
 interface Project { id: string; name: string; scenes: Scene[] }
 
 /** A scene's own page, drawn small; it plays while it is looked at or pointed to. */
@@ -70,7 +71,6 @@ function SceneCard({ props, scene, last, playing, onPlay, onMove }: {
 
 function VideoPanel(props: PanelProps) {
   const [playing, play] = useState<string | null>(null);
-  const [part, setPart] = useState<number | null>(null);
   const [project, error, setProject] = useRead(() => get<Project>(path`/api/projects/${props.id}`), [props.id, props.revision]);
   if (error) return <Failure error={error} />;
   if (!project) return <Loading label="Reading the video" />;
@@ -85,7 +85,6 @@ function VideoPanel(props: PanelProps) {
     if (started) notify("The order has changed", { action: { label: "Undo", run: () => void attempt(api.undoPlan(props.id, started.executionId ?? "")).then(() => props.changed()) } });
     props.changed();
   };
-  const film = () => { setPart(0); void attempt(import("../../film/film.ts").then(({ saveFilm }) => saveFilm(props.id, setPart))).then(() => setPart(null)); };
   const fixed = props.busy || props.messages.length === 0; // what can be undone has a message of its own
   const undo = async (route: "undo" | "redo") => {
     if (await attempt(post(path`/api/projects/${props.id}/` + route, {}).then(() => true))) notify(route === "undo" ? "The last change is undone" : "It is done again");
@@ -101,7 +100,6 @@ function VideoPanel(props: PanelProps) {
           <button type="button" class="button small end" disabled={fixed} onClick={() => undo("undo")}><Icon name="undo" size={16} />Undo</button>
           <button type="button" class="button small" disabled={fixed} onClick={() => undo("redo")}>Redo</button>
         </>}
-        <button type="button" class="button small" disabled={part !== null || ids.length === 0} title="A film without sound, made in this browser" onClick={film}><Icon name="film" size={16} />{part === null ? "WebM" : `${Math.round(100 * part)} %`}</button>
         <a class="button small" download={`${project.id}.json`} href={path`/api/projects/${props.id}/export`}><Icon name="down" size={16} />JSON</a>
       </div>
       {playing === "film" && <Picture key={props.revision} title="The whole video" width={1280} src={path`/api/projects/${props.id}/preview`} />}
@@ -123,6 +121,7 @@ function VideoPanel(props: PanelProps) {
             ))}
           </ol>
         )}
+      <FilmMaker project={props.id} narrated={project.scenes.some((one) => one.narrated)} empty={ids.length === 0} />
       <p class="help">Drag a scene to another place, or press Alt with an arrow key.</p>
     </div>
   );

@@ -6,7 +6,6 @@ import { filterPairs, type Campaign } from "../panels/campaign_data.ts";
 import { location, navigate } from "../router.ts";
 import { asApiError, mayWrite, notify } from "../store.ts";
 import type { Fields } from "../types.ts";
-import "../styles/campaigns.css";
 import { CampaignCard } from "../ui/campaign_card.tsx";
 import { Icon } from "../ui/icon.tsx";
 import { Empty, Failure, Loading } from "../ui/states.tsx";

@@ -7,7 +7,6 @@ import { location, setQuery } from "../router.ts";
 import { asApiError, mayWrite, notify } from "../store.ts";
 import { openStream, type StreamEvent } from "../stream.ts";
 import type { Fields, Json, Run, Thread, ThreadState } from "../types.ts";
-import "../styles/inspect.css";
 import { Empty, Failure, Loading, Status } from "../ui/states.tsx";
 import { DataTable } from "../ui/table.tsx";
 import { Value } from "../ui/value.tsx";

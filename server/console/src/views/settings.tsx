@@ -2,7 +2,6 @@
 import { get } from "../api.ts";
 import { count, seconds, usd, words } from "../format.ts";
 import { endSession, session } from "../store.ts";
-import "../styles/inspect.css";
 import { BarChart } from "../ui/chart.tsx";
 import { Failure, Loading } from "../ui/states.tsx";
 import { DataTable } from "../ui/table.tsx";

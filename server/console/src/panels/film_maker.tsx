@@ -1,0 +1,41 @@
+// Makes a film of a video in the browser: what is heard in it is chosen here, and the encoder loaded when it is wanted.
+import { useState } from "preact/hooks";
+import { attempt, mayWrite } from "../store.ts";
+import { Icon } from "../ui/icon.tsx";
+
+/** Moods of the server's library of beds. */
+const BEDS = ["calm", "tender", "happy", "nostalgic", "energetic"];
+
+export function FilmMaker({ project, narrated, empty }: { project: string; narrated: boolean; empty: boolean }) {
+  const [speaks, speak] = useState(true);
+  const [music, setMusic] = useState("");
+  const [part, setPart] = useState<number | null>(null);
+  const [notices, note] = useState<string[]>([]);
+  const make = async () => {
+    setPart(0);
+    const narration = narrated && speaks && mayWrite.value;
+    const sound = narration || music ? { narration, music } : null;
+    note((await attempt(import("../../film/film.ts").then(({ saveFilm }) => saveFilm(project, sound, setPart)))) ?? []);
+    setPart(null);
+  };
+  return (
+    <section class="part" aria-label="Film" aria-busy={part !== null}>
+      <div class="ad-player-row">
+        <button type="button" class="button" disabled={part !== null || empty} title="A film of 1280 × 720, made in this browser" onClick={() => void make()}>
+          <Icon name="film" size={16} />{part === null ? "WebM" : `${Math.round(100 * part)} %`}
+        </button>
+        {mayWrite.value && <>
+          {narrated && <label class="check"><input type="checkbox" checked={speaks} onChange={(event) => speak(event.currentTarget.checked)} /><span>Narration</span></label>}
+          <label class="ad-player-part">
+            <span class="muted">Music</span>
+            <select value={music} onChange={(event) => setMusic(event.currentTarget.value)}>
+              <option value="">none</option>
+              {BEDS.map((one) => <option key={one} value={one}>{one}</option>)}
+            </select>
+          </label>
+        </>}
+      </div>
+      {notices.length > 0 && <ul class="ad-notices" role="note">{notices.map((one) => <li key={one}>{one}</li>)}</ul>}
+    </section>
+  );
+}

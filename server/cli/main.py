@@ -231,6 +231,11 @@ def _add_files(group: CommandGroup, kind: Kind) -> None:
         checks.add_argument("--version", help="Version [the newest].")
     if kind is LESSONS:
         exported.add_argument("--format", help="md, srt, vtt, json or slides [the file's ending].")
+        exported.add_argument(
+            "--timing",
+            choices=("measured", "written"),
+            help="Times of subtitles [measured, if the narration was listened to].",
+        )
         _add_quiz(group)
     if kind is VIDEOS:
         _add_id(group.command("undo", artefacts.undo, "Undo the newest plan."))

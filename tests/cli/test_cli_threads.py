@@ -34,7 +34,7 @@ def test_the_list_has_every_thread_with_its_first_message(run_command: RunComman
     assert (thread["thread_id"], thread["status"]) == ("nordlys", "idle")
 
 
-def test_a_title_that_a_person_gave_stays_and_is_found(run_command: RunCommand) -> None:
+def test_the_title_of_a_person_stays_and_a_search_finds_it(run_command: RunCommand) -> None:
     run_command("ad", BRIEF, "--ad-id", "nordlys")
     assert run_command("threads", "rename", "nordlys", "Northern lights").code == 0
     run_command("ads", "chat", "nordlys", UPBEAT)

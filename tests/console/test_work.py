@@ -176,7 +176,7 @@ REQUESTS = (
 TITLES = ["Miel: Sourdough at four", "Bread at four", "Autumn film", "how many email campaigns are there"]
 
 
-async def test_titles_name_what_was_made_and_each_kind_is_found_by_its_texts(
+async def test_titles_name_what_was_made_and_a_search_finds_each_kind_by_its_texts(
     client: httpx.AsyncClient,
 ) -> None:
     """An ad by client and product, a page by its title, a lesson by its topic, a question by its words."""

@@ -24,6 +24,7 @@ from callsheet.state.ads.ad import AdState
 from callsheet.state.ads.brief import Brief
 from callsheet.state.ads.foreign import client_name
 from callsheet.state.ads.preflight import preflight_line
+from callsheet.state.cards import Card
 from callsheet.state.conversation import first_requests, turn_starts
 from callsheet.state.state_block import StateLine, fit
 from callsheet.state.versions import Version
@@ -50,6 +51,10 @@ class AdArtefact(ArtefactSpec[AdState]):
     def summary(self, stream: str, data: Mapping[str, Any]) -> str:
         """Return the one-line summary of a stream's data."""
         return ad.summary(stream, data)
+
+    def card(self, state: AdState, newest: Mapping[str, Mapping[str, Any]]) -> Card:
+        """Return the ad's name and its texts."""
+        return ad.card(state, newest)
 
 
 class AdModelView(ModelView[AdState]):

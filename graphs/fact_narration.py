@@ -31,6 +31,7 @@ from callsheet.nodes.planner import planner_node
 from callsheet.nodes.summarizer import summarizer_node
 from callsheet.nodes.tool_executor import tool_executor_node
 from callsheet.nodes.workflow import ArtefactSpec, LeanProfile, ModelView, TurnRules, WorkflowSpec
+from callsheet.state.cards import Card
 from callsheet.state.context import Context
 from callsheet.state.conversation import turn_id
 from callsheet.state.lessons import lesson
@@ -55,6 +56,11 @@ class LessonArtefact(ArtefactSpec[LessonState]):
     def summary(self, stream: str, data: Mapping[str, Any]) -> str:
         """Return a version in one line."""
         return lesson.summary(stream, data)
+
+    def card(self, state: LessonState, newest: Mapping[str, Mapping[str, Any]]) -> Card:
+        """Return the lesson's topic and its texts."""
+        del state
+        return lesson.card(newest)
 
     def check_version(self, stream: str, data: Mapping[str, Any]) -> None:
         """Raise for data of a stream that no tool could have written."""

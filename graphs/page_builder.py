@@ -15,6 +15,7 @@ from callsheet import storage
 from callsheet.graphs.loop import LoopWorkflow
 from callsheet.nodes.lean import LeanTool, choice, text
 from callsheet.nodes.workflow import ArtefactSpec, LeanProfile, ModelView, TurnRules
+from callsheet.state.cards import Card
 from callsheet.state.differences import Difference
 from callsheet.state.pages import history, page
 from callsheet.state.pages.elements import KINDS
@@ -41,6 +42,12 @@ class PageArtefact(ArtefactSpec[PageState]):
         if stream == page.UPLOADS:
             return str(data["fileName"])
         return history.summary(data)
+
+    def card(self, state: PageState, newest: Mapping[str, Mapping[str, Any]]) -> Card:
+        """Return the page's title, and the texts on it."""
+        del state
+        data = newest.get(page.STREAM)
+        return history.card(page.Page.model_validate(data["page"])) if data else Card()
 
     def differences(
         self, stream: str, before: Mapping[str, Any], after: Mapping[str, Any]

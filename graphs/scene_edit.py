@@ -22,6 +22,7 @@ from callsheet.nodes.tool_executor import tool_executor_node
 from callsheet.nodes.video.approval import scene_approval_node
 from callsheet.nodes.video.planning import SUBMIT, SceneClosing, ScenePlanning
 from callsheet.nodes.workflow import ArtefactSpec, LeanProfile, TurnRules, WorkflowSpec
+from callsheet.state.cards import Card
 from callsheet.state.context import Context
 from callsheet.state.differences import Difference
 from callsheet.state.errors import Invalid
@@ -55,6 +56,15 @@ class VideoArtefact(ArtefactSpec[VideoState]):
         head = await artefact.stream_head(ORDER)
         order = project.order_of(head.newest.data if head.newest else None)
         return (ORDER, *order.all_ids())
+
+    async def card_streams(self, artefact: Artefact) -> tuple[str, ...]:
+        """Return the order and every scene."""
+        return await self.all_streams_of(artefact)
+
+    def card(self, state: VideoState, newest: Mapping[str, Mapping[str, Any]]) -> Card:
+        """Return the project's name, and the texts of its scenes."""
+        del state
+        return project.card(newest)
 
     def summary(self, stream: str, data: Mapping[str, Any]) -> str:
         """Return a version in one line."""

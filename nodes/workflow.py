@@ -20,6 +20,7 @@ from langgraph.pregel import Pregel
 from langgraph.runtime import Runtime
 
 from callsheet.nodes.node import EPOCH_KEY, OWNER_KEY, RUN_KEY, run_context
+from callsheet.state.cards import Card
 from callsheet.state.context import Context
 from callsheet.state.conversation import first_requests, maker_of, newest_request
 from callsheet.state.differences import Difference, compare
@@ -81,6 +82,19 @@ class ArtefactSpec(Generic[S]):
         del stream
         text = next((str(value) for value in data.values() if isinstance(value, str)), "")
         return text if len(text) <= MAX_SUMMARY else f"{text[:MAX_SUMMARY]}…"
+
+    def card(self, state: S, newest: Mapping[str, Mapping[str, Any]]) -> Card:
+        """Return title and searched texts of a conversation; by default the first message is its title.
+
+        `newest` has the data of the newest version of each of the `card_streams`. A client may have written
+        the state, so nothing in it is sure.
+        """
+        del state, newest
+        return Card()
+
+    async def card_streams(self, artefact: Artefact) -> tuple[str, ...]:
+        """Return the streams that the card is read from."""
+        return await self.streams_of(artefact)
 
     def check_version(self, stream: str, data: Mapping[str, Any]) -> None:
         """Raise `Invalid`, or pydantic's error, for imported data that no tool could have written."""

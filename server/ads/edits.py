@@ -12,6 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from callsheet.graphs import ad_creation
 from callsheet.server.ads import service
 from callsheet.server.artefacts import views
+from callsheet.server.artefacts.titles import titles
+from callsheet.server.http.context import AppContext
 from callsheet.server.http.requests import identifier
 from callsheet.state import conversation
 from callsheet.state.ads import ad
@@ -314,16 +316,20 @@ ChosenVersions = Literal["newest", "active"]
 """Selection of one version per stream; a stream without an active version gives no data."""
 
 
-async def ad_list(storage: Storage, owner: str, after: str | None, limit: int) -> dict[str, Any]:
+async def ad_list(ctx: AppContext, owner: str, after: str | None, limit: int) -> dict[str, Any]:
     """Return a page of the owner's ads, newest change first: `{ads, next}`."""
-    page = await indexes.list_owned(storage, owner, service.KIND, after=after, limit=limit)
+    page = await indexes.list_owned(ctx.storage, owner, service.KIND, after=after, limit=limit)
     metas = await asyncio.gather(
-        *(Artefact(storage, service.KIND, ad_id, owner).meta() for ad_id in page.ids)
+        *(Artefact(ctx.storage, service.KIND, ad_id, owner).meta() for ad_id in page.ids)
     )
+    named = zip(page.ids, metas, strict=True)
+    known = [(ad_id, meta) for ad_id, meta in named if meta.get("owner") == owner]
+    records = await threads.get_many(ctx.storage, [meta.get("thread", ad_id) for ad_id, meta in known], owner)
+    stored = [one for one in records if one]
+    of_thread = dict(zip((one.id for one in stored), await titles(ctx, stored), strict=True))
     shown = [
-        _summary(ad_id, meta)
-        for ad_id, meta in zip(page.ids, metas, strict=True)
-        if meta.get("owner") == owner
+        _summary(ad_id, meta) | {"title": of_thread.get(meta.get("thread", ad_id), ad_id)}
+        for ad_id, meta in known
     ]
     return {"ads": shown, "next": page.next}
 

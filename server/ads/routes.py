@@ -98,7 +98,7 @@ async def list_ads(
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
 ) -> dict[str, Any]:
     """List the ads, newest change first."""
-    return await edits.ad_list(app_context(request).storage, current_owner(request), after, limit)
+    return await edits.ad_list(app_context(request), current_owner(request), after, limit)
 
 
 @router.get("/ads/{ad_id}", responses=documented_responses(*_READ, reply=AdView))

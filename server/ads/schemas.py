@@ -186,10 +186,17 @@ class AdSummary(TypedDict):
     spotSeconds: float | None
 
 
+class ListedAd(AdSummary):
+    """An ad in a list."""
+
+    title: str
+    """Title that a person gave its conversation, else the name in its brief."""
+
+
 class AdList(TypedDict):
     """A page of the owner's ads."""
 
-    ads: list[AdSummary]
+    ads: list[ListedAd]
     next: str | None
     """Send it as `after` for the next page; null at the end."""
 

@@ -32,6 +32,7 @@ _REQUEST_FIELDS: Final = ("language", "market", "duration")
 _UPLOADED: Final = "Find the facts in the file I uploaded."
 _STDIO: Final = "-"
 _QUIZ_FORMATS: Final = {".md": "md", ".csv": "csv", ".zip": "qti", ".json": "json"}
+_TIMING: Final = {"measured": "measured on the rendered speech", "written": "those of the written narration"}
 _NAMED: Final = (ADS, PAGES, VIDEOS)
 """Kinds whose ids the caller may choose."""
 
@@ -279,13 +280,17 @@ def export(client: ServerClient, args: Args) -> None:
     kind: Kind = args.kind
     form = getattr(args, "format", None) or format_by_ending(args.output, kind.formats, kind.elsewhere)
     view = find(client, kind, args.id) if args.id and kind is not CAMPAIGNS else {}
-    chosen = {"version": args.version, "format": form} if kind is LESSONS else {}
+    chosen = {"version": args.version, "format": form, "timing": args.timing} if kind is LESSONS else {}
     if kind is PAGES:
         chosen = {"version": args.version, "format": form, "url": args.site}
     chosen |= {"conversationId": args.id} if kind is CAMPAIGNS else {}
     params = {name: value for name, value in chosen.items() if value}
     path = "/api/projects/{id}/timeline.otio" if form == "otio" else kind.exports
-    write(_call(client, KindRoute("GET", path), args, view, params=params).content, args.output)
+    reply = _call(client, KindRoute("GET", path), args, view, params=params)
+    write(reply.content, args.output)
+    if timing := reply.headers.get("X-Subtitle-Timing"):
+        hint = f"; measured ones follow {_command(kind, 'listen', args.id)}" if timing == "written" else ""
+        say(f"Its times are {_TIMING[timing]}{hint}.")
 
 
 def listen(client: ServerClient, args: Args) -> None:

@@ -231,6 +231,11 @@ def _add_files(group: CommandGroup, kind: Kind) -> None:
         checks.add_argument("--version", help="Version [the newest].")
     if kind is LESSONS:
         exported.add_argument("--format", help="md, srt, vtt, json or slides [the file's ending].")
+        exported.add_argument(
+            "--timing",
+            choices=("measured", "written"),
+            help="Times of subtitles [measured, if the narration was listened to].",
+        )
         _add_quiz(group)
     if kind is VIDEOS:
         _add_id(group.command("undo", artefacts.undo, "Undo the newest plan."))
@@ -361,7 +366,12 @@ def _add_wire(root: CommandGroup) -> None:
     _add_id(answer)
     answer.add_argument("answer", nargs="?", metavar="ANSWER", help="JSON, or text [asked in the terminal].")
     add_model(answer)
-    _add_threads(root.group("threads", "Threads: list, show, export, import, delete."))
+    search = root.command(
+        "search", wire.search, "Find threads of all workflows by words.", "search sourdough"
+    )
+    search.add_argument("words", nargs="+", metavar="WORD", help="All of them occur in what is found.")
+    search.add_argument("--limit", type=int, default=20, help="How many [20].")
+    _add_threads(root.group("threads", "Threads: list, show, rename, export, import, delete."))
     _add_runs(root.group("runs", "Runs: list, show, cancel."))
     _add_operator(root)
 
@@ -399,6 +409,11 @@ def _add_threads(group: CommandGroup) -> None:
     listing = group.command("list", wire.list_threads, "List threads, last changed first.")
     listing.add_argument("--limit", type=int, default=20, help="How many [20].")
     _add_id(group.command("show", wire.show_thread, "Show a thread and what was said."))
+    rename = group.command(
+        "rename", wire.rename_thread, "Give a thread a title.", 'threads rename harbour "Summer in Porto"'
+    )
+    _add_id(rename)
+    rename.add_argument("title", metavar="TITLE", help='The title; "" for the one it had.')
     export = group.command(
         "export",
         wire.export_thread,

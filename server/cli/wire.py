@@ -3,7 +3,7 @@
 import json
 import shlex
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from rich.text import Text
@@ -38,24 +38,49 @@ from callsheet.server.settings.installation import program
 from callsheet.state.errors import CallsheetError, Conflict, Invalid, Missing
 
 _FIRST: Final = "values.messages[0].content"
+_LISTED: Final = ("thread_id", "status", "metadata", "updated_at")
 _MAX_FILE: Final = 1_000_000_000
 _SHORT_STATUS: Final = {"interrupted": "asks"}
 """Words for a status where they say more than the wire's."""
 
 
 def list_threads(client: ServerClient, args: Args) -> None:
-    """List threads, last changed first, with their first message."""
-    select = ["thread_id", "status", "metadata", "updated_at"]
-    query = {"limit": args.limit + 1, "extract": {"first": _FIRST}, "select": select}
-    threads = first_ones(client.call("POST", "/threads/search", json=query).json(), args.limit)
+    """List threads, last changed first, with their titles."""
+    if args.json:
+        query = {"limit": args.limit + 1, "extract": {"first": _FIRST}, "select": _LISTED}
+        print_json(first_ones(client.call("POST", "/threads/search", json=query).json(), args.limit))
+        return
+    threads = _recent(client, args, "")
+    _print_recent(threads, [one["thread"] for one in threads], "There are no threads.")
+
+
+def search(client: ServerClient, args: Args) -> None:
+    """List the threads in which all words occur, last changed first."""
+    threads = _recent(client, args, " ".join(args.words))
     if args.json:
         print_json(threads)
         return
+    ids = [(one["artefact"] or {}).get("id") or one["thread"] for one in threads]
+    _print_recent(threads, ids, f"Nothing has these words; see all: {program()} threads list")
+
+
+def _recent(client: ServerClient, args: Args, words: str) -> list[dict[str, Any]]:
+    return first_ones(client.get("/api/recent", q=words, limit=args.limit + 1), args.limit)
+
+
+def _print_recent(threads: Sequence[Mapping[str, Any]], ids: Sequence[str], empty: str) -> None:
     rows = [
-        (one["thread_id"], _about(one), _status(one["status"]), age(one["updated_at"]), _first(one))
-        for one in threads
+        (name, _kind_name(one["workflow"]), _status(one["status"]), age(one["updatedAt"]), one["title"])
+        for name, one in zip(ids, threads, strict=True)
     ]
-    print_table(("Id", "About", "Status", "Changed", "First message"), rows, "There are no threads.")
+    print_table(("Id", "About", "Status", "Changed", "Title"), rows, empty)
+
+
+def rename_thread(client: ServerClient, args: Args) -> None:
+    """Give a thread a title of one's own; an empty one takes it back."""
+    _thread(client, args.id)
+    client.call("PATCH", f"/threads/{_path_id(args.id)}", json={"metadata": {"title": args.title.strip()}})
+    say(f"Renamed {args.id}.")
 
 
 def show_thread(client: ServerClient, args: Args) -> None:
@@ -379,16 +404,15 @@ def _run(client: ServerClient, args: Args) -> dict[str, Any]:
 
 
 def _about(thread: Mapping[str, Any]) -> str:
-    graph = str((thread.get("metadata") or {}).get("graph_id") or "")
+    return _kind_name(str((thread.get("metadata") or {}).get("graph_id") or ""))
+
+
+def _kind_name(graph: str) -> str:
     return BY_GRAPH[graph].name if graph in BY_GRAPH else graph
 
 
 def _status(status: str) -> str:
     return _SHORT_STATUS.get(status, status)
-
-
-def _first(thread: Mapping[str, Any]) -> str:
-    return content_text((thread.get("extracted") or {}).get("first"))
 
 
 def _path_id(name: str) -> str:

@@ -4,13 +4,16 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
+from callsheet.server.artefacts.titles import message_title, read_cards
 from callsheet.server.console.questions import thread_fields
 from callsheet.server.http.context import AppContext
 from callsheet.server.langgraph.threads import newest_values
+from callsheet.state.cards import Card
 from callsheet.state.conversation import turn_id
 from callsheet.state.live_plan import Execution, is_over
 from callsheet.state.times import iso_time_or_none
 from callsheet.storage import spending
+from callsheet.storage.artefacts.cards import ThreadCard
 from callsheet.storage.artefacts.plans import Executions
 from callsheet.storage.runs.records import Run
 from callsheet.storage.spending import Account, ModelUsage
@@ -22,7 +25,6 @@ MAX_RUNNING: Final = 100
 MAX_SEARCHED: Final = 500
 """Most conversations that a search looks at, newest first."""
 _CHUNK: Final = 20
-_TITLE_CHARS: Final = 200
 _OPEN: Final = frozenset({"pending", "in-progress"})
 
 
@@ -37,7 +39,7 @@ async def list_running(ctx: AppContext, owner: str) -> list[dict[str, Any]]:
 async def _running_view(ctx: AppContext, run: Run, record: Thread | None) -> dict[str, Any]:
     thread = record or Thread(run.thread, run.owner, run.graph)
     values, progress = await asyncio.gather(newest_values(ctx, thread), _progress(ctx, thread))
-    title = title_of(run.request.get("input"), newest=True) or title_of(values, newest=True)
+    title = _request_title(ctx, run) or message_title(values, newest=True)
     return {
         **thread_fields(thread),
         "run": run.id,
@@ -74,54 +76,45 @@ async def _progress(ctx: AppContext, thread: Thread) -> dict[str, int] | None:
     return {"done": sum(status not in _OPEN for status in statuses), "total": len(statuses)}
 
 
+def _request_title(ctx: AppContext, run: Run) -> str:
+    """Return the request of a run in one line; a brief by the name of what it is about."""
+    given, spec = run.request.get("input"), ctx.workflows.specs.get(run.graph)
+    card = spec.artefact.card(given, {}) if spec and isinstance(given, Mapping) else Card()
+    return card.title or message_title(given, newest=True)
+
+
 async def list_recent(
     ctx: AppContext, owner: str, words: str, limit: int, has_left: Callable[[], Awaitable[bool]]
 ) -> list[dict[str, Any]]:
-    """Return the latest conversations in which `words` occur: in title, ids or workflow, in any case.
+    """Return the latest conversations in which all `words` occur, in any case.
 
-    The search ends once the client `has_left`.
+    They are looked for in titles, ids, workflows, what was made and what people wrote. The search ends once
+    the client `has_left`.
     """
     views: list[dict[str, Any]] = []
     for start in range(0, MAX_SEARCHED, _CHUNK):
         page = await threads.list_newest(ctx.storage, owner, start, _CHUNK)
-        shown = await asyncio.gather(*(_recent_view(ctx, thread) for thread in page))
-        views += [view for view in shown if words.casefold() in _search_text(view)]
+        shown = await read_cards(ctx, page, with_words=bool(words))
+        views += [
+            _recent_view(thread, card)
+            for thread, card in zip(page, shown, strict=True)
+            if _has_all(words.casefold().split(), thread, card)
+        ]
         if len(views) >= limit or not page or await has_left():
             break
     return views[:limit]
 
 
-async def _recent_view(ctx: AppContext, thread: Thread) -> dict[str, Any]:
-    title = thread.title
-    # The first message stays the first; a state without one may get one.
-    if not title and thread.titled_ms != thread.state_updated_ms:
-        title = title_of(await newest_values(ctx, thread))
-        await threads.set_title(ctx.storage, thread, title)
+def _recent_view(thread: Thread, card: ThreadCard) -> dict[str, Any]:
     return {
         **thread_fields(thread),
-        "title": title or thread.artefact.partition(":")[2] or thread.id,
+        "title": card.title,
         "updatedAt": iso_time_or_none(thread.updated_ms),
         "status": thread.status,
     }
 
 
-def _search_text(view: Mapping[str, Any]) -> str:
-    name = (view["artefact"] or {}).get("id", "")
-    return f"{view['title']}\n{view['thread']}\n{view['workflow']}\n{name}".casefold()
-
-
-def title_of(values: Any, *, newest: bool = False) -> str:
-    """Return the first message of a state or input, or its `newest`; empty without messages."""
-    messages = values.get("messages") if isinstance(values, Mapping) else None
-    if not isinstance(messages, list) or not messages:
-        return ""
-    text = " ".join(_text(messages[-1 if newest else 0]).split())
-    return text if len(text) <= _TITLE_CHARS else f"{text[:_TITLE_CHARS]}…"
-
-
-def _text(message: Any) -> str:
-    content = message.get("content") if isinstance(message, Mapping) else getattr(message, "content", message)
-    if isinstance(content, list):
-        parts = (part.get("text", "") if isinstance(part, Mapping) else part for part in content)
-        return " ".join(str(part) for part in parts)
-    return str(content or "")
+def _has_all(words: Sequence[str], thread: Thread, card: ThreadCard) -> bool:
+    name = thread.artefact.partition(":")[2]
+    text = f"{card.title}\n{thread.id}\n{thread.graph}\n{name}".casefold()
+    return all(word in text or word in card.words for word in words)

@@ -71,10 +71,20 @@ async def list_running(request: Request) -> list[dict[str, Any]]:
 @with_policy(API_READ)
 async def list_recent(
     request: Request,
-    q: Annotated[str, Query(max_length=200, description="Words of the title, or an id")] = "",
-    limit: Annotated[int, Query(ge=1, le=100)] = 20,
+    q: Annotated[
+        str,
+        Query(
+            max_length=200,
+            description="Words of the title, of what was made or of what people wrote, or an id",
+        ),
+    ] = "",
+    limit: Annotated[int, Query(ge=1, le=work.MAX_SEARCHED)] = 20,
 ) -> list[dict[str, Any]]:
-    """List the latest threads, or those of the newest 500 in which the words occur."""
+    """List the latest threads, or those of the newest 500 in which all the words occur.
+
+    Of an ad its brief and drafts are looked at, of a page and a video their texts, of a lesson topic, facts,
+    narration and quiz, and of each what people wrote. A `title` in a thread's metadata is its title.
+    """
     ctx, owner = app_context(request), current_owner(request)
     return await work.list_recent(ctx, owner, q.strip(), limit, request.is_disconnected)
 

@@ -1,6 +1,6 @@
 """The sound of a narration, whole or by segment, kept by the digest of all that it is made of."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, Final, Literal
@@ -15,7 +15,7 @@ from callsheet.server.artefacts.speech import digest_of, find_speech, require_au
 from callsheet.server.lessons import edits
 from callsheet.server.lessons.edits import Lesson
 from callsheet.state.ads.profiles import PROFILES
-from callsheet.state.errors import Missing
+from callsheet.state.errors import Conflict, Missing, NotInstalled
 from callsheet.state.lessons.narration import Narration, Segment
 from callsheet.state.pronunciations import respell
 from callsheet.storage import pronunciations
@@ -103,8 +103,11 @@ async def find_rendering(score: NarrationScore) -> RecordingRecord | None:
     return await recordings.find(score.lesson.storage, score.lesson.artefact, score.digest)
 
 
-async def times_of(lesson: Lesson, version: str | None) -> list[tuple[float, float]]:
-    """Return start and end of each sentence of the rendered narration; raise `Missing` if it was not."""
+async def times_of(lesson: Lesson, version: str | None) -> Sequence[tuple[float, float]]:
+    """Return start and end of each sentence of the rendered narration; raise `Missing` if it was not.
+
+    Raises as `read_score`, too.
+    """
     for file_format in ("mp3", "ogg", "wav"):
         score = await read_score(lesson, NarrationSound(version=version, format=file_format))
         if record := await find_rendering(score):
@@ -113,6 +116,14 @@ async def times_of(lesson: Lesson, version: str | None) -> list[tuple[float, flo
         "the narration was not rendered, or more than a day ago, so its speech has no times",
         remedy="render it: POST /api/agent-create/session/narration/render",
     )
+
+
+async def find_times(lesson: Lesson, version: str | None) -> Sequence[tuple[float, float]] | None:
+    """Return as `times_of`; None for a narration that was not rendered, or cannot be here."""
+    try:
+        return await times_of(lesson, version)
+    except (Missing, Conflict, NotInstalled):
+        return None
 
 
 async def render(score: NarrationScore, report: Report) -> NarrationRendering:

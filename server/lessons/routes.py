@@ -204,19 +204,36 @@ async def export_lesson_narration(
     file_format: Annotated[Literal["md", "srt", "vtt", "json", "slides"], Query(alias="format")] = "json",
     version: _Version = None,
     timing: Annotated[
-        Literal["written", "measured"], Query(description="Times of subtitles: measured once rendered")
-    ] = "written",
+        Literal["auto", "written", "measured"],
+        Query(description="Times of subtitles: `measured` on rendered speech, `auto` where there is some"),
+    ] = "auto",
 ) -> Response:
-    """Export the narration as a file: Markdown, SRT, WebVTT, JSON, or slides in one file of HTML."""
+    """Export the narration as a file: Markdown, SRT, WebVTT, JSON, or slides in one file of HTML.
+
+    `X-Subtitle-Timing` and the name of a file of subtitles say which times it has: `written` or `measured`.
+    """
     lesson = await find_lesson(request, header or query)
     narration = await edits.get_narration(lesson, version)
-    times = await audio.times_of(lesson, version) if timing == "measured" else ()
+    has_times = file_format in narration_export.TIMED
+    times = await _subtitle_times(lesson, version, timing) if has_times else ()
     text = narration_export.export(Narration.model_validate(narration.data), file_format, times)
     ending = "html" if file_format == "slides" else file_format
-    headers = download_headers(f"narration-{narration.id}.{ending}")
+    which = "measured" if times else "written"
+    headers = download_headers(f"narration-{narration.id}{f'.{which}' if has_times else ''}.{ending}")
+    if has_times:
+        headers["X-Subtitle-Timing"] = which
     if file_format == "slides":
         headers["Content-Security-Policy"] = f"{POLICY}; sandbox"
     return Response(text, media_type=_MEDIA[file_format], headers=headers)
+
+
+async def _subtitle_times(lesson: edits.Lesson, version: str | None, timing: str) -> narration_export.Times:
+    """Return measured times; none if others are wanted, or by default if no speech is kept."""
+    if timing == "written":
+        return ()
+    if timing == "measured":
+        return await audio.times_of(lesson, version)
+    return await audio.find_times(lesson, version) or ()
 
 
 @narration_router.get("/versions", responses=documented_responses(*READ, reply=NarrationList))

@@ -1,13 +1,15 @@
 """An audio ad: the data of its three streams, the state of its workflow, and its lines for the model."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from types import MappingProxyType
 from typing import Any, Final, Literal, NotRequired, cast
 
 from typing_extensions import TypedDict
 
-from callsheet.state.ads.brief import Brief
+from callsheet.state.ads.brief import Brief, parse
 from callsheet.state.ads.timeline import Timeline, build_timeline, words_that_fit
+from callsheet.state.cards import Card, headline, texts
 from callsheet.state.errors import Invalid
 from callsheet.state.state_block import NEEDED, StateLine
 from callsheet.state.versions import Version, created_by_model
@@ -287,3 +289,20 @@ def _tracks(tracks: Sequence[Mapping[str, Any]], cast: Mapping[str, str]) -> Ite
 
 def _in_brackets(notes: Sequence[str]) -> str:
     return f" ({', '.join(notes)})" if notes else ""
+
+
+def card(state: AdState, newest: Mapping[str, Mapping[str, Any]]) -> Card:
+    """Return the ad's name and its texts: those of the brief and of the newest drafts."""
+    known: Mapping[str, Any] = {}
+    # A client may have written any brief into the state.
+    with suppress(Invalid):
+        known = parse(state["brief"]) if state.get("brief") else {}
+    return Card(
+        known.get("displayName") or headline(known.get("clientDescription", "")),
+        texts(
+            [track.get("text") for track in newest.get("voices", {}).get("voiceTracks", ())],
+            *(known.get(name) for name in ("clientDescription", "targetAudience", "additionalContext")),
+            newest.get("music", {}).get("musicPrompt"),
+            [one.get("description") for one in newest.get("sfx", {}).get("soundFxPrompts", ())],
+        ),
+    )

@@ -2,8 +2,8 @@
 
 import math
 import re
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NotRequired
 
 from typing_extensions import TypedDict
 
@@ -31,7 +31,15 @@ class Brief(TypedDict):
     language: str
     """English name; empty if it is unknown."""
     additionalContext: str
+    displayName: NotRequired[str]
+    """Name of the ad in lists: client and product or campaign, where the brief has fields for them."""
 
+
+_WHO: Final = ("client", "brand", "company")
+_WHAT: Final = ("title", "campaign", "campaignName", "campaign_name", "product")
+"""Fields of a brief that name the client, and what the ad is about."""
+_MAX_NAME: Final = 60
+"""Characters of a name; a longer text describes."""
 
 _ALIASES: Final[dict[str, tuple[str, ...]]] = {
     "clientDescription": ("client_description", "client", "description", "product", "brand", "brief", "text"),
@@ -70,7 +78,7 @@ def parse(
         )
     audience = _text(fields, "targetAudience")
     context = _text(fields, "additionalContext")
-    return Brief(
+    brief = Brief(
         clientDescription=client.strip(),
         targetAudience=audience.strip(),
         format=(_text(fields, "format") if isinstance(fields.get("format"), str) else "").strip(),
@@ -79,6 +87,9 @@ def parse(
         language=_language(language, fields, audience, f"{client} {context}"),
         additionalContext="\n".join(part for part in (context.strip(), *_unknown_fields(fields)) if part),
     )
+    if name := _display_name(raw):
+        brief["displayName"] = name
+    return brief
 
 
 def message(brief: Brief) -> str:
@@ -141,10 +152,33 @@ def _fields(raw: object) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     for key, value in raw.items():
         name = _FIELD_BY_ALIAS.get(str(key), str(key))
-        # The exact spelling wins over an alias, whichever comes first.
-        if name not in fields or key == name:
-            fields[name] = value
+        # The exact spelling wins over an alias, whichever comes first; what it wins over is kept by its name.
+        if name in fields and key != name:
+            fields.setdefault(str(key), value)
+            continue
+        if name in fields:
+            fields[_first_alias(raw, name)] = fields[name]
+        fields[name] = value
     return fields
+
+
+def _first_alias(raw: Mapping[Any, Any], name: str) -> str:
+    return next(str(key) for key in raw if _FIELD_BY_ALIAS.get(str(key)) == name)
+
+
+def _display_name(raw: object) -> str:
+    """Return client and product or campaign by the brief's fields; empty without a product or campaign."""
+    given = raw if isinstance(raw, Mapping) else {}
+    if name := _name(given, ("displayName",), 2 * _MAX_NAME + 2):
+        return name
+    who, what = _name(given, _WHO), _name(given, _WHAT)
+    return ": ".join(part for part in (who, what) if part) if what else ""
+
+
+def _name(fields: Mapping[Any, Any], names: Sequence[str], most: int = _MAX_NAME) -> str:
+    values = (fields.get(name) for name in names)
+    texts = (" ".join(value.replace("\x00", "").split()) for value in values if isinstance(value, str))
+    return next((text for text in texts if 0 < len(text) <= most), "")
 
 
 def _duration_field(text: str) -> dict[str, str]:
@@ -216,7 +250,7 @@ def _language(requested: str | None, fields: Mapping[str, Any], audience: str, t
 
 
 def _unknown_fields(fields: Mapping[str, Any]) -> list[str]:
-    known = {*_ALIASES}
+    known = {*_ALIASES, "displayName"}
     return [
         f"{key}: {value}".replace("\x00", "")[:MAX_TEXT]
         for key, value in fields.items()

@@ -8,6 +8,8 @@ from callsheet.state.errors import Invalid
 
 _QUOTED: Final = (3, 400)
 """Characters of exact words that a brief may ask for."""
+_MAX_NAME: Final = 100
+"""Characters of an ad's name in lists."""
 _MOST_PRODUCT: Final = 40
 """Most characters of a product's name beside them."""
 
@@ -33,7 +35,18 @@ def campaign_brief(campaigns: Sequence[Campaign], client: str, wish: str) -> dic
     lines = [client.strip() or companies[0], *_offers(campaigns)]
     props = ", ".join(_value_props(campaigns))
     context = [f"Value propositions: {props}" if props else "", wish.strip()]
-    return {"clientDescription": "\n".join(lines), "additionalContext": "\n".join(filter(None, context))}
+    return {
+        "displayName": _display_name(lines[0], campaigns),
+        "clientDescription": "\n".join(lines),
+        "additionalContext": "\n".join(filter(None, context)),
+    }
+
+
+def _display_name(client: str, campaigns: Sequence[Campaign]) -> str:
+    """Return the client, and the product or offer of its first campaign that has one."""
+    about = next(one.primary_product or one.brand or offer_of(one) for one in campaigns if offer_of(one))
+    name = client if about.casefold() in client.casefold() else f"{client}: {about}"
+    return " ".join(name.split())[:_MAX_NAME]
 
 
 def _offers(campaigns: Sequence[Campaign]) -> Iterator[str]:

@@ -6,6 +6,7 @@ from typing import Any, Final, Literal, NotRequired, cast, get_args
 from pydantic import BaseModel, ConfigDict
 from typing_extensions import TypedDict
 
+from callsheet.state.cards import Card, shorten, texts
 from callsheet.state.errors import Conflict
 from callsheet.state.lessons import images
 from callsheet.state.lessons.facts import Fact
@@ -233,6 +234,24 @@ def summary(stream: str, data: Mapping[str, Any]) -> str:
         case _:
             line = ", ".join(fact["concept"] for fact in data["facts"])
     return line
+
+
+def card(newest: Mapping[str, Mapping[str, Any]]) -> Card:
+    """Return the lesson's topic, else its material's name, and the texts of narration, facts and quiz."""
+    narration, facts, student = (newest.get(name, {}) for name in ("narration", "facts", "student"))
+    quiz = newest.get("quiz", {}).get("questions", ())
+    return Card(
+        shorten(narration.get("topic") or facts.get("topic") or newest.get("source", {}).get("name") or ""),
+        texts(
+            facts.get("topic"),
+            facts.get("learningObjective"),
+            [segment.get("narration") for segment in narration.get("segments", ())],
+            [one.get(name) for one in facts.get("facts", ()) for name in ("concept", "details")],
+            [one.get("prompt") for one in quiz],
+            [value for value in student.values() if isinstance(value, str)],
+            newest.get("source", {}).get("name"),
+        ),
+    )
 
 
 class _Facts(BaseModel):

@@ -13,6 +13,10 @@ from callsheet.state.lessons.slides import slides
 _LINE: Final = 42
 """Maximum characters in a line of subtitles; half for wide characters."""
 _LINES: Final = 2
+TIMED: Final = frozenset({"srt", "vtt"})
+"""Forms with times."""
+_MEASURED: Final = "Times measured on the rendered speech"
+_WRITTEN: Final = "Times for which the narration was written"
 LONGEST_CUE_MS: Final = 7_000
 """Longest time that a cue of a rendered narration is shown."""
 _BOUND: Final = "\N{NO-BREAK SPACE}"
@@ -130,7 +134,7 @@ def _srt(narration: Narration, times: Times) -> str:
 
 def _vtt(narration: Narration, times: Times) -> str:
     subtitles = "\n".join(f"{_times(cue, '.')}\n{_escape(cue.text)}\n" for cue in cues(narration, times))
-    return f"WEBVTT\n\n{subtitles}"
+    return f"WEBVTT\n\nNOTE\n{_MEASURED if times else _WRITTEN}\n\n{subtitles}"
 
 
 def _without_tags(text: str) -> str:

@@ -7,7 +7,7 @@ from typing import Final, Literal
 from typing_extensions import TypedDict
 
 from callsheet.state.pages.notices import dead_anchors, low_contrasts
-from callsheet.state.pages.page import Element, Page, walk
+from callsheet.state.pages.page import UNTITLED, Element, Page, walk
 
 _TITLE: Final = 60
 """Characters of a title that search engines show."""
@@ -80,7 +80,7 @@ def _title(page: Page) -> PageCheck:
         f"set `title`: what the page offers and for whom, in at most {_TITLE} characters; {_patch('title')}"
     )
     verdict: Literal["pass", "warn"] = "pass" if 0 < len(title) <= _TITLE else "warn"
-    if not title and page.title() == "Untitled page":
+    if not title and page.title() == UNTITLED:
         return _check("title", "none", remedy, ["page"], "fail")
     measured = f"{len(title)} characters" if title else "none of its own; the first heading stands for it"
     return _check("title", measured, remedy, ["page"] if verdict == "warn" else (), verdict)

@@ -10,10 +10,11 @@ from typing import Any, Final, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
+from callsheet.state.cards import Card, shorten, texts
 from callsheet.state.differences import Difference
 from callsheet.state.errors import Invalid
 from callsheet.state.pages.edits import create
-from callsheet.state.pages.page import ROOT, Element, Page, walk
+from callsheet.state.pages.page import ROOT, UNTITLED, Element, Page, walk
 from callsheet.state.versions import Version
 
 
@@ -230,6 +231,33 @@ def build_starter() -> Page:
 
 STARTER: Final = build_starter()
 """The page before the first edit."""
+
+
+_LASTING: Final = frozenset({"Why people choose us"})
+"""Texts of the starter page that a published page may have."""
+PLACEHOLDERS: Final = frozenset(
+    element.content for element, _ in walk(STARTER.root) if element.type in {"heading", "text"}
+) - (_LASTING | {""})
+"""Texts of the starter page that only say what belongs in their place."""
+
+
+def left_placeholders(page: Page) -> dict[str, str]:
+    """Return the placeholders of the starter page that are still on a page, by element."""
+    return {element.id: element.content for element, _ in walk(page.root) if element.content in PLACEHOLDERS}
+
+
+def card(page: Page) -> Card:
+    """Return the page's title, unless it is a placeholder, and the texts on the page."""
+    title, elements = page.title(), [element for element, _ in walk(page.root)]
+    return Card(
+        "" if title in PLACEHOLDERS | {UNTITLED} else shorten(title),
+        texts(
+            page.root.attributes.get("description"),
+            [one.content for one in elements if one.content not in PLACEHOLDERS],
+            [one.label for one in elements],
+            [one.attributes.get("alt") for one in elements],
+        ),
+    )
 
 
 BEGINNING: Final = "start"

@@ -24,6 +24,8 @@ UPLOADS: Final = "uploads"
 """Stream of the page's upload tickets."""
 ROOT: Final = "page"
 """Id of the root element; equal to the stream's name, so a lock on it locks the whole page."""
+UNTITLED: Final = "Untitled page"
+"""Title of a page without title and headings."""
 MAX_ELEMENTS: Final = 500
 MAX_DEPTH: Final = 12
 """Maximum levels, the root included."""
@@ -174,7 +176,7 @@ class Page(BaseModel):
     def title(self) -> str:
         """Return the root's title, else the first heading."""
         headings = (element.content for element, _ in walk(self.root) if element.type == "heading")
-        return self.root.attributes.get("title") or next(headings, "") or "Untitled page"
+        return self.root.attributes.get("title") or next(headings, "") or UNTITLED
 
     def data(self) -> dict[str, Any]:
         """Return the page as JSON values for `Page.model_validate`."""

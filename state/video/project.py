@@ -11,6 +11,7 @@ from typing import Any, Final, NotRequired
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from callsheet.state.cards import Card, shorten, texts
 from callsheet.state.errors import Invalid, Missing
 from callsheet.state.live_plan import Execution, written
 from callsheet.state.state_block import StateLine, fit
@@ -269,3 +270,17 @@ class VideoState(Workflow):
     """Id of the newest plan."""
     replans: NotRequired[int]
     """Plans of this turn that could not be carried out."""
+
+
+def card(newest: Mapping[str, Mapping[str, Any]]) -> Card:
+    """Return the project's name, and the texts of its order and of the scenes in it."""
+    order = order_of(newest.get(ORDER))
+    scenes = [newest[name]["scene"] for name in order.scenes if name in newest]
+    return Card(
+        shorten(order.name),
+        texts(
+            [scene.get("name") for scene in scenes],
+            [one.get("text") for scene in scenes for one in scene.get("elements", ())],
+            [(scene.get("audio") or {}).get("description") for scene in scenes],
+        ),
+    )

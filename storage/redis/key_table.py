@@ -67,6 +67,7 @@ KEYS: Final = (
     Key("thread:{<id>}:consent:<digest>", "string", CONSENT_S, "task that used the consent to a call"),
     Key("thread:{<id>}:idempotency:<key*>", "string", DAY_S, "the run of an idempotency key"),
     Key("thread:{<id>}:meta", "hash", "forever", "the thread itself"),
+    Key("thread:{<id>}:card", "hash", "forever", "title and searched words of the thread"),
     Key("thread:{<id>}:answers", "list", "forever", "answers of people, oldest first"),
     Key("{runs}:open", "zset", "forever", "unfinished runs, by next check"),
     Key(FAILED_RUNS, "stream", FAILED_RUNS_TTL_S, "runs that ended with an error, with its message"),

@@ -299,6 +299,11 @@ def thread_meta(thread: str) -> str:
     return f"thread:{hash_tag(thread)}:meta"
 
 
+def thread_card(thread: str) -> str:
+    """Hash of the thread's title and searched words, and of what they were read from."""
+    return f"thread:{hash_tag(thread)}:card"
+
+
 def open_runs() -> str:
     """Sorted set of all unfinished runs, by next check. A run in it may have ended."""
     return "{runs}:open"

@@ -47,14 +47,8 @@ _RECORD_EDIT: Final = Script.with_clock("""
 local now = now_ms()
 if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
 redis.call('HSET', KEYS[1], 'status', ARGV[1], 'interrupts', ARGV[2], 'updatedMs', now, 'stateUpdatedMs', now)
-redis.call('HDEL', KEYS[1], 'error', 'title', 'titledMs')
+redis.call('HDEL', KEYS[1], 'error')
 return 1
-""")
-
-# A manual change of the state, which may change the title, comes before or after it as a whole.
-_SET_TITLE: Final = Script("""
-if redis.call('HGET', KEYS[1], 'stateUpdatedMs') ~= ARGV[1] then return 0 end
-return redis.call('HSET', KEYS[1], 'title', ARGV[2], 'titledMs', ARGV[1])
 """)
 
 # A full Redis refuses ZADD as a script's first write, and a thread that expires frees memory.
@@ -178,10 +172,6 @@ class Thread:
     """`{"ttl": minutes, "strategy": "delete" | "keep_latest"}`, counted from the last update."""
     token: str = ""
     """Token of the call that created it."""
-    title: str = ""
-    """Its first message, shortened, once a list has shown it."""
-    titled_ms: int = 0
-    """`state_updated_ms` of the state that the title, or its lack, was read from."""
 
     @property
     def is_stored(self) -> bool:
@@ -374,11 +364,6 @@ def run_precondition(record: Thread, new: NewThread) -> ThreadPrecondition:
     )
 
 
-async def set_title(storage: Storage, record: Thread, title: str) -> None:
-    """Keep the title of the state that the thread had when `record` was read."""
-    await _SET_TITLE(storage.redis, [keys.thread_meta(record.id)], [record.state_updated_ms, title])
-
-
 async def record_edit(storage: Storage, record: Thread, status: str, interrupts: Mapping[str, Any]) -> None:
     """Store the thread's status and interrupts after a manual state update."""
     if interrupts:
@@ -569,8 +554,6 @@ def _record(thread_id: str, fields: Mapping[bytes, bytes], owner: str) -> Thread
         int(text.get("stateUpdatedMs", created_ms)),
         _json(text, "ttl"),
         text.get("token", ""),
-        text.get("title", ""),
-        int(text.get("titledMs", 0)),
     )
 
 

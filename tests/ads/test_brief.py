@@ -117,6 +117,15 @@ def test_unknown_fields_are_added_to_the_additional_context():
     assert brief["additionalContext"] == "website: x.example\nbudget: 5"
 
 
+def test_fields_for_the_same_thing_are_kept_and_name_the_ad():
+    brief = parse({"client": "Miel", "product": "sourdough", "brand": "Miel Lyon"})
+    assert (brief["clientDescription"], brief["displayName"]) == ("Miel", "Miel: sourdough")
+    assert brief["additionalContext"] == "product: sourdough\nbrand: Miel Lyon"
+    assert parse(brief) == brief
+    assert parse({"product": "bread", "clientDescription": "Miel"})["additionalContext"] == "product: bread"
+    assert "displayName" not in parse({"client": "Miel"})
+
+
 def test_a_sentence_is_read_as_a_brief():
     assert parse("Coffee for night owls, 20s")["duration"] == 20
     assert parse("Coffee since 1998")["duration"] == 30

@@ -34,6 +34,19 @@ def test_the_list_has_every_thread_with_its_first_message(run_command: RunComman
     assert (thread["thread_id"], thread["status"]) == ("nordlys", "idle")
 
 
+def test_the_title_of_a_person_stays_and_a_search_finds_it(run_command: RunCommand) -> None:
+    run_command("ad", BRIEF, "--ad-id", "nordlys")
+    assert run_command("threads", "rename", "nordlys", "Northern lights").code == 0
+    run_command("ads", "chat", "nordlys", UPBEAT)
+    for command in (["threads", "list"], ["search", "northern", "BAKERY"], ["ads", "list"]):
+        line = run_command(*command).out.splitlines()[1]
+        assert line.startswith("nordlys ")
+        assert line.endswith("Northern lights")
+    run_command("threads", "rename", "nordlys", "")
+    assert "Northern" not in run_command("threads", "list").out
+    assert "Nothing has these words" in run_command("search", "northern").out
+
+
 def test_a_thread_is_shown_with_its_dialogue(run_command: RunCommand) -> None:
     run_command("ad", BRIEF, "--ad-id", "nordlys")
     shown = run_command("threads", "show", "nordlys").out

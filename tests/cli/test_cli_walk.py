@@ -94,6 +94,8 @@ WALK = (
     ("campaigns delete own-1 --yes", "", "Deleted own-1."),
     (f"run ad_creation '{BRIEF}'", "", "Made voices v1"),
     ("threads list", "", "harbour"),
+    ("search porto bikes", "", "harbour"),
+    ("threads rename harbour 'By the water'", "", "Renamed harbour."),
     ("threads show harbour", "", "Ready to review"),
     ("threads export harbour thread.jsonl", "", "Wrote"),
     ("threads import thread.jsonl --as copy", "", "copy"),

@@ -19,6 +19,7 @@ from callsheet.storage.runs.runs import Runs
 from tests.doubles.served import app_client, served_app
 from tests.doubles.waiting import eventually
 from tests.doubles.wire_graphs import GRAPHS
+from tests.lessons.lesson_client import LessonClient
 
 
 @pytest.fixture
@@ -141,7 +142,7 @@ async def test_titles_are_read_from_states_once(client: httpx.AsyncClient, stora
     changed = {"messages": [{**message, "content": "make a page for Ruche"}]}
     assert (await client.post(path, json={"values": changed})).status_code == 200
     [renamed] = (await client.get("/api/recent", params={"q": "ruche"})).json()
-    assert renamed["title"] == "make a page for Ruche"
+    assert (renamed["title"], renamed["thread"]) == ("Miel", first["thread"])
 
 
 async def test_the_latest_threads_have_titles_and_are_searched(client: httpx.AsyncClient) -> None:
@@ -151,7 +152,7 @@ async def test_the_latest_threads_have_titles_and_are_searched(client: httpx.Asy
     recent = (await client.get("/api/recent")).json()
     assert [one["title"] for one in recent] == [
         "use the ocean theme",
-        "make a landing page for Miel, a bakery",
+        "Miel",
     ]
     assert recent[0]["artefact"] == {"kind": "page", "id": "p-2", "title": "p-2"}
     assert (recent[0]["workflow"], recent[0]["status"]) == ("page_builder", "idle")
@@ -160,6 +161,46 @@ async def test_the_latest_threads_have_titles_and_are_searched(client: httpx.Asy
         [match] = (await client.get("/api/recent", params={"q": words})).json()
         assert match["artefact"]["id"] == "p-1"
     assert (await client.get("/api/recent", params={"q": "nothing like it"})).json() == []
+
+
+REQUESTS = (
+    (
+        "POST",
+        "/api/ai/generate",
+        {"adId": "a-1", "brief": {"client": "Miel", "product": "Sourdough at four"}},
+    ),
+    ("POST", "/api/pages/p-1/chat", {"message": 'Change the headline to "Bread at four"'}),
+    ("POST", "/api/projects", {"id": "v-1", "name": "Autumn film", "starter": "product-launch"}),
+    ("POST", "/api/chat", {"message": "how many email campaigns are there"}),
+)
+TITLES = ["Miel: Sourdough at four", "Bread at four", "Autumn film", "how many email campaigns are there"]
+
+
+async def test_titles_name_what_was_made_and_a_search_finds_each_kind_by_its_texts(
+    client: httpx.AsyncClient,
+) -> None:
+    """An ad by client and product, a page by its title, a lesson by its topic, a question by its words."""
+    for method, path, body in REQUESTS:
+        offline = {} if path == "/api/projects" else {"provider": "offline"}
+        assert (await client.request(method, path, json={**body, **offline})).status_code < 300
+    lesson = LessonClient(client)
+    narrated = await lesson.create_narration()
+    recent = (await client.get("/api/recent")).json()
+    assert [one["title"] for one in reversed(recent)] == [*TITLES, narrated["topic"]]
+    segment = narrated["narration"]["segments"][1]["narration"]
+    for words, title in (
+        (narrated["topic"].upper(), narrated["topic"]),
+        (narrated["facts"][0]["details"], narrated["topic"]),
+        (segment, narrated["topic"]),
+        ("sourdough four", TITLES[0]),
+        ("bread headline", TITLES[1]),
+        ("autumn film", TITLES[2]),
+        ("email campaigns", TITLES[3]),
+    ):
+        matches = (await client.get("/api/recent", params={"q": words[:200]})).json()
+        assert title in [one["title"] for one in matches], words
+    [ad] = (await client.get("/api/ads")).json()["ads"]
+    assert ad["title"] == TITLES[0]
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,9 @@ async def test_a_narration_is_audible_and_its_subtitles_follow_the_speech(
     lesson_client.http.timeout = 200
     early = await lesson_client.request("GET", f"{NARRATION}?format=srt&timing=measured")
     assert (early.status_code, "render" in early.json()["remedy"]) == (404, True)
+    written = await lesson_client.request("GET", f"{NARRATION}?format=vtt")
+    assert written.headers["X-Subtitle-Timing"] == "written"
+    assert "NOTE\nTimes for which the narration was written" in written.text
     rendering = ok(await render(lesson_client, format="ogg"))
     TypeAdapter(NarrationRendering).validate_python(rendering)
     assert rendering["notices"] == ["Preview voice: preview voice 1 speaks"]
@@ -39,8 +42,14 @@ async def test_a_narration_is_audible_and_its_subtitles_follow_the_speech(
     sentences = [one for segment in narrated["narration"]["segments"] for one in segment["sentences"]]
     assert len(rendering["times"]) == len(sentences)
     assert rendering["times"][-1][1] < rendering["seconds"]
-    subtitles = (await lesson_client.request("GET", f"{NARRATION}?format=srt&timing=measured")).text
-    assert re.search(r"1\n00:00:00,500 --> ", subtitles)
+    subtitles = await lesson_client.request("GET", f"{NARRATION}?format=srt")
+    assert re.search(r"1\n00:00:00,500 --> ", subtitles.text)
+    assert subtitles.headers["X-Subtitle-Timing"] == "measured"
+    assert "narration-v1.measured.srt" in subtitles.headers["Content-Disposition"]
+    measured = await lesson_client.request("GET", f"{NARRATION}?format=vtt")
+    assert "NOTE\nTimes measured on the rendered speech" in measured.text
+    chosen = await lesson_client.request("GET", f"{NARRATION}?format=vtt&timing=written")
+    assert chosen.text == written.text
     hook = ok(await render(lesson_client, format="ogg", segment="hook"))
     assert 0 < hook["seconds"] < rendering["seconds"]
     assert (await lesson_client.request("GET", hook["url"])).status_code == 200

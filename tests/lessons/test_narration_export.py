@@ -77,7 +77,7 @@ def test_srt_has_numbered_cues_and_times_with_commas():
 
 def test_webvtt_has_its_header_and_escapes_tags():
     text = export(two_minute_narration(Sentence(text="<i>1 & 2</i> --> 3")), "vtt")
-    assert text.startswith("WEBVTT\n\n00:00:00.000 --> ")
+    assert text.startswith("WEBVTT\n\nNOTE\nTimes for which the narration was written\n\n00:00:00.000 --> ")
     assert "&lt;i&gt;1 &amp; 2&lt;/i&gt; --&gt; 3" in text
     assert len(re.findall(r"^\d\d:\d\d:\d\d\.\d{3} --> \d\d:\d\d:\d\d\.\d{3}$", text, re.MULTILINE)) == 4
 

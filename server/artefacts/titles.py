@@ -1,0 +1,100 @@
+"""Titles of conversations, and the search in them: from what a workflow made, else the first message."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from callsheet.server.http.context import AppContext
+from callsheet.server.langgraph.threads import newest_values
+from callsheet.state.cards import Card, search_words
+from callsheet.storage.artefacts import cards
+from callsheet.storage.artefacts.cards import ThreadCard
+from callsheet.storage.threads.threads import Thread
+
+TITLE: Final = "title"
+"""Field of a thread's metadata: the title that a person gave it, which comes before any other."""
+_TITLE_CHARS: Final = 200
+_MAX_WORDS: Final = 12_000
+"""Characters of a conversation that a search looks at."""
+
+
+async def titles(ctx: AppContext, records: Sequence[Thread]) -> list[str]:
+    """Return the title of each thread; empty for one without a name and a message."""
+    return [card.title for card in await read_cards(ctx, records, with_words=False)]
+
+
+async def read_cards(ctx: AppContext, records: Sequence[Thread], *, with_words: bool) -> list[ThreadCard]:
+    """Return title and words of each thread, read again only if it or its artefact has changed."""
+    kept = await cards.read(ctx.storage, records, with_words=with_words)
+    shown = await asyncio.gather(
+        *(_build(ctx, record) for record, card in zip(records, kept, strict=True) if card is None)
+    )
+    built = iter(shown)
+    return [
+        _with_given_title(record, card or next(built)) for record, card in zip(records, kept, strict=True)
+    ]
+
+
+def _with_given_title(record: Thread, card: ThreadCard) -> ThreadCard:
+    given = record.metadata.get(TITLE)
+    title = " ".join(given.split())[:_TITLE_CHARS] if isinstance(given, str) else ""
+    name = title or card.title or record.artefact.partition(":")[2] or record.id
+    return ThreadCard(card.stamp, name, card.words)
+
+
+async def _build(ctx: AppContext, record: Thread) -> ThreadCard:
+    # Read first: a change that comes in between has the card read again.
+    [stamp] = await cards.stamps(ctx.storage, [record])
+    values = await newest_values(ctx, record)
+    card = await _card(ctx, record, values)
+    title = card.title or message_title(values)
+    parts = [title, *card.texts, *_requests(values)]
+    built = ThreadCard(stamp, title, search_words(parts, _MAX_WORDS))
+    await cards.keep(ctx.storage, record, built)
+    return built
+
+
+async def _card(ctx: AppContext, record: Thread, values: Any) -> Card:
+    spec, artefact = ctx.workflows.specs.get(record.graph), cards.artefact_of(ctx.storage, record)
+    if spec is None:
+        return Card()
+    newest: dict[str, Mapping[str, Any]] = {}
+    if artefact is not None:
+        streams = await spec.artefact.card_streams(artefact)
+        heads = await asyncio.gather(*(artefact.stream_head(name) for name in streams))
+        newest = {name: head.newest.data for name, head in zip(streams, heads, strict=True) if head.newest}
+    state = values if isinstance(values, Mapping) else {}
+    # In a thread, because a page may have hundreds of elements.
+    return await asyncio.to_thread(spec.artefact.card, state, newest)
+
+
+def message_title(values: Any, *, newest: bool = False) -> str:
+    """Return the first message of a state or input, or its `newest`, in one line; empty without messages."""
+    messages = values.get("messages") if isinstance(values, Mapping) else None
+    if not isinstance(messages, list) or not messages:
+        return ""
+    text = " ".join(_text(messages[-1 if newest else 0]).split())
+    return text if len(text) <= _TITLE_CHARS else f"{text[:_TITLE_CHARS]}…"
+
+
+def _requests(values: Any) -> list[str]:
+    """Return what people wrote, oldest first."""
+    messages = values.get("messages") if isinstance(values, Mapping) else None
+    people = {"human", "user"}
+    return [
+        _text(one)
+        for one in (messages if isinstance(messages, list) else [])
+        if (_field(one, "type") or _field(one, "role")) in people
+    ]
+
+
+def _field(message: Any, name: str) -> Any:
+    return message.get(name) if isinstance(message, Mapping) else getattr(message, name, None)
+
+
+def _text(message: Any) -> str:
+    content = _field(message, "content") if not isinstance(message, str) else message
+    if isinstance(content, list):
+        parts = (part.get("text", "") if isinstance(part, Mapping) else part for part in content)
+        return " ".join(str(part) for part in parts)
+    return str(content or "")

@@ -227,12 +227,12 @@ def _rewriting(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def _choosing(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the facts that are wanted and not left out, by number."""
-    wanted, left_out = ([*_named(given.get(side))] for side in _SIDES)
+    wanted, left_out = ([*_fact_names(given.get(side))] for side in _SIDES)
     chosen = dict.fromkeys(one for one in wanted if one not in left_out)
     return {"fact_ids": [one.partition(".")[0] for one in chosen]}
 
 
-def _named(parts: Any) -> Iterator[str]:
+def _fact_names(parts: Any) -> Iterator[str]:
     """Yield the facts that the parts of a choice name; what no part is names none."""
     for part in parts if isinstance(parts, list) else ():
         facts = part.get("facts") if isinstance(part, Mapping) else ()

@@ -154,8 +154,8 @@ class LeanLesson(LeanProfile):
         for one in known["turns"]:
             parts = {
                 side: [
-                    {"words": words, "facts": [options[at - 1] for at in at_all]}
-                    for words, at_all in one[side].items()
+                    _part_of(words, [options[at - 1] for at in known_at])
+                    for words, known_at in one[side].items()
                 ]
                 for side in _SIDES
             }
@@ -188,13 +188,9 @@ def _options(details: Sequence[str]) -> list[str]:
 
 def _choice_of(details: Sequence[str]) -> LeanTool:
     """Return the tool for a choice in words: a small model reads it part by part, code puts it together."""
-    named = {"type": "array", "items": choice(_options(details)), "minItems": 1, "maxItems": len(details)}
-    part = {
-        "type": "object",
-        "properties": {"words": {"type": "string", "maxLength": _WORDS_CHARS}, "facts": named},
-        "required": ["words", "facts"],
-        "additionalProperties": False,
-    }
+    named = choice(_options(details))
+    several = {"type": "array", "items": named, "minItems": 2, "maxItems": len(details)}
+    part = {"anyOf": [_part_schema("fact", named), _part_schema("facts", several)]}
     about = "Note which facts the teacher chose in words."
     sides = {
         "wanted": "the teacher's words for facts that the lesson tells, each with those facts",
@@ -211,6 +207,20 @@ def _choice_of(details: Sequence[str]) -> LeanTool:
         for side, text in sides.items()
     }
     return LeanTool(_CHOOSE, about, parts, "chooseFactsTool", _choosing)
+
+
+def _part_schema(name: str, named: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema of a part: a small model that may name one or several names too many."""
+    return {
+        "type": "object",
+        "properties": {"words": {"type": "string", "maxLength": _WORDS_CHARS}, name: named},
+        "required": ["words", name],
+        "additionalProperties": False,
+    }
+
+
+def _part_of(words: str, facts: Sequence[str]) -> dict[str, Any]:
+    return {"words": words, "fact": facts[0]} if len(facts) == 1 else {"words": words, "facts": [*facts]}
 
 
 _CHOOSE: Final = "choose_facts"
@@ -235,8 +245,10 @@ def _choosing(given: Mapping[str, Any]) -> dict[str, Any]:
 def _fact_names(parts: Any) -> Iterator[str]:
     """Yield the facts that the parts of a choice name; what no part is names none."""
     for part in parts if isinstance(parts, list) else ():
-        facts = part.get("facts") if isinstance(part, Mapping) else ()
-        yield from (one for one in (facts if isinstance(facts, list) else ()) if isinstance(one, str))
+        if isinstance(part, Mapping):
+            facts = part.get("facts")
+            named = (part.get("fact"), *(facts if isinstance(facts, list) else ()))
+            yield from (one for one in named if isinstance(one, str))
 
 
 def _finding_in_text(content: str, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -295,7 +295,8 @@ EVERYTHING = {"company": "any", "channel": "any", "value_prop": "any", "sentimen
 
 def fact_option(offer: dict[str, dict[str, Any]], number: int) -> str:
     """The fact of this number, as the choice's schema names it."""
-    options = offer["choose_facts"]["wanted"]["items"]["properties"]["facts"]["items"]["enum"]
+    [one, _] = offer["choose_facts"]["wanted"]["items"]["anyOf"]
+    options = one["properties"]["fact"]["enum"]
     return str(options[number - 1])
 
 
@@ -324,7 +325,7 @@ async def test_a_choice_in_words_is_read_part_by_part_and_put_together_by_code(
     assert len(examples) > 8
     assert not any("nests" in one for one in examples)
     wanted = [{"words": "the first three", "facts": [fact_option(offer, number) for number in (1, 2, 3)]}]
-    left_out = [{"words": "not the queen", "facts": [fact_option(offer, 2)]}]
+    left_out = [{"words": "not the queen", "fact": fact_option(offer, 2)}]
     choice = call("choose_facts", wanted=wanted, left_out=left_out)
     with pytest.raises(RequestRejected, match="no further reply"):
         # The choice is recorded before the narration is requested, which nobody answers here.

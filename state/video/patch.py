@@ -1,9 +1,9 @@
 """A change of a scene that a model fills in: flat, every field optional, checked before it is applied."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from callsheet.state.errors import Invalid
 from callsheet.state.video.scene import (
@@ -104,11 +104,31 @@ def _checked_speed(value: float | None) -> float | None:
     return value
 
 
+PatchField = Literal[
+    "name",
+    "seconds",
+    "speed",
+    "background",
+    "background_to",
+    "recolor",
+    "change",
+    "add",
+    "remove",
+    "animations",
+    "style",
+]
+"""Fields of a patch; `style` stands for palette, fonts and pace."""
+_STYLE: Final = frozenset({"palette", "fonts", "pace"})
+
+
 class ScenePatch(BaseModel):
     """The changes that were asked for, and nothing else; leave out every field that stays as it is."""
 
     model_config = ConfigDict(extra="forbid")
 
+    changes: list[PatchField] = Field(
+        default=[], max_length=11, description="Names of the fields that the request changes; no other counts"
+    )
     name: str | None = Field(default=None, max_length=200)
     seconds: float | None = Field(default=None, gt=0, le=600, description="New length; animations stay")
     speed: Annotated[float | None, AfterValidator(_checked_speed)] = Field(
@@ -126,6 +146,19 @@ class ScenePatch(BaseModel):
     fonts: list[Font] | None = Field(default=None, max_length=4)
     pace: Pace | None = None
     note: str = Field(default="", max_length=500, description="For the person: what changed, in a sentence")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _keep_announced(cls, given: Any) -> Any:
+        """Drop the fields that `changes` does not name, where it names any.
+
+        Small models fill in every field that a form has.
+        """
+        changes = given.get("changes") if isinstance(given, Mapping) else None
+        if not isinstance(changes, list) or not changes:
+            return given
+        kept = {*map(str, changes), "changes", "note", *(_STYLE if "style" in changes else ())}
+        return {name: value for name, value in given.items() if name in kept or name not in cls.model_fields}
 
 
 def apply_patch(scene: Scene, patch: ScenePatch) -> Scene:

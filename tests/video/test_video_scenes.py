@@ -124,6 +124,17 @@ def test_a_speed_outside_the_limits_is_refused(speed: float):
         ScenePatch(speed=speed)
 
 
+def test_a_patch_that_names_its_changes_makes_no_other():
+    """Small models fill in every field of a form, some of them with values that do not fit."""
+    filled = {"changes": ["speed"], "speed": 2, "seconds": 45, "background": "ecfeff", "note": "Faster."}
+    patch = ScenePatch.model_validate(filled)
+    assert (patch.speed, patch.seconds, patch.background, patch.note) == (2, None, None, "Faster.")
+    assert ScenePatch.model_validate({"changes": ["style"], "pace": "fast", "speed": 2}).pace == "fast"
+    assert ScenePatch.model_validate({"changes": [], "seconds": 9}).seconds == 9
+    with pytest.raises(ValidationError, match="sped"):
+        ScenePatch.model_validate({"changes": ["speed"], "speed": 2, "sped": 2})
+
+
 def test_a_style_has_visible_colours_fonts_pace_and_motion():
     """D22: colours by the area that they cover."""
     style = extract_style(SCENE)

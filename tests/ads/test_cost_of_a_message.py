@@ -68,7 +68,7 @@ async def counting(storage: Storage) -> AsyncIterator[CommandCount]:
 async def test_a_message_about_an_ad_needs_a_bounded_number_of_commands(
     valkey_url: str, storage: Storage
 ) -> None:
-    """A55: the least of a few messages, because on a slow machine events leave alone and a lease is renewed."""
+    """A55: the least of a few messages: on a slow machine events leave alone, and leases are renewed."""
     counts: list[CommandCount] = []
     async with served_app(valkey_url) as ads:
         await generate_ad(ads, adId=AD)

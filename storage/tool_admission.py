@@ -25,11 +25,9 @@ local name, limit, window = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local failures, cooldown, lease = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 local us = tonumber(now_us())
 local ms = math.floor(us / 1000)
-local new = limit > 0
-if new then
+if limit > 0 then
   redis.call('ZREMRANGEBYSCORE', calls, '-inf', string.format('%.0f', us - window * 1000))
-  new = not redis.call('ZSCORE', calls, name)
-  if new and redis.call('ZCARD', calls) >= limit then
+  if redis.call('ZCARD', calls) >= limit and not redis.call('ZSCORE', calls, name) then
     local oldest = redis.call('ZRANGE', calls, 0, 0, 'WITHSCORES')[2]
     return {'limited', math.max(1, math.ceil((oldest + window * 1000 - us) / 1000))}
   end
@@ -45,11 +43,9 @@ if failures > 0 then
     is_probe = 1
   end
 end
-if new then
-  redis.call('ZADD', calls, string.format('%.0f', us), name)
-  redis.call('PEXPIRE', calls, window)
-end
-return {'go', new and 1 or 0, is_probe}
+local new = limit > 0 and redis.call('ZADD', calls, 'NX', string.format('%.0f', us), name) or 0
+if new == 1 then redis.call('PEXPIRE', calls, window) end
+return {'go', new, is_probe}
 """)
 
 _WITHDRAW: Final = Script("""

@@ -33,7 +33,7 @@ from callsheet.server.engine.encoding import (
     StreamTranslator,
     sha256_of,
 )
-from callsheet.server.engine.errors import serialize_error
+from callsheet.server.engine.errors import deserialize_error, serialize_error
 from callsheet.server.engine.event_publisher import EventPublisher
 from callsheet.server.engine.graph_factory import graph_of_run
 from callsheet.server.engine.json_values import dumps
@@ -522,6 +522,15 @@ def run_result(
     values = {**(shown if isinstance(shown, Mapping) else {"values": shown}), **streamed}
     interrupts = pending_interrupts(state)
     return values | ({"__interrupt__": interrupts} if interrupts else {})
+
+
+def reply_of(run: str, ended: Run | None) -> dict[str, Any]:
+    """Return the reply of a run that has ended, None for one that was deleted; raise its error."""
+    if ended is None or ended.status == "interrupted":
+        raise Conflict(f"run {run!r} was cancelled", remedy="send the request again")
+    if ended.answer is None:
+        raise deserialize_error(ended.error or {})
+    return dict(ended.answer)
 
 
 def output_values(graph: Pregel[Any, Any], values: Any) -> Any:

@@ -4,11 +4,11 @@ import asyncio
 import json
 import logging
 import math
-from collections.abc import AsyncIterator, Awaitable, Callable, KeysView, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, KeysView, Mapping
 from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Final, cast
+from typing import Any, Final, TypeVar, cast
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -21,7 +21,6 @@ from callsheet.server.engine.attempt_log import log_attempt
 from callsheet.server.engine.background import cancel_and_wait, run_periodically
 from callsheet.server.engine.crash_loop import CrashLoopIsolation
 from callsheet.server.engine.encoding import ProtocolEncoder
-from callsheet.server.engine.errors import deserialize_error
 from callsheet.server.engine.event_bus import EventBus
 from callsheet.server.engine.event_publisher import EventPublisher
 from callsheet.server.engine.execution import (
@@ -30,6 +29,7 @@ from callsheet.server.engine.execution import (
     Redeliver,
     RunExecution,
     failed_outcome,
+    reply_of,
     unstorable_outcome,
     watch_leases,
 )
@@ -46,7 +46,6 @@ from callsheet.state.errors import (
     Broken,
     BudgetUsedUp,
     CallsheetError,
-    Conflict,
     Missing,
     StorageDown,
     Unavailable,
@@ -60,7 +59,6 @@ from callsheet.storage.runs.records import (
     Action,
     CrashSuspect,
     Created,
-    LeaseHeld,
     Run,
     RunAttempt,
     RunOutcome,
@@ -85,6 +83,7 @@ _SEEN_S: Final = 2.0
 _RESTART_S: Final = 1.0
 """Seconds until the queue is started again after a failure."""
 _log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -140,10 +139,8 @@ class Worker:
         self._announcements = Announcements(storage)
         self._options = options
         self._executions: dict[RunExecution, asyncio.Task[None]] = {}
-        self._own_tasks: set[asyncio.Task[None]] = set()
-        """Tasks of runs that this process started without a delivery."""
-        self._starting = 0
-        """Runs that have a slot here, and are being recorded."""
+        self._own_tasks: set[asyncio.Task[Any]] = set()
+        """Tasks of runs that this process records, or started without a delivery."""
         self._executor_seen_s = -math.inf
         """Time at which another process was seen that executes runs."""
         self._isolation = CrashLoopIsolation(saver)
@@ -171,11 +168,11 @@ class Worker:
         Until that call, an equal request gets the same reply again. Raises the run's own error.
         """
         ended = await self.events.wait_for_end(thread, created.run)
-        return _reply(created.run, ended), partial(self.runs.mark_answered, thread, created.run)
+        return reply_of(created.run, ended), partial(self.runs.mark_answered, thread, created.run)
 
     async def reply(self, thread: str, run: str) -> dict[str, Any]:
         """Return the reply to a run that has ended; raise its error."""
-        return _reply(run, await self.runs.find(thread, run))
+        return reply_of(run, await self.runs.find(thread, run))
 
     async def submit(self, request: RunRequest) -> Created:
         """Create a run and have it executed as soon as possible, by this process if it has a free slot.
@@ -188,23 +185,29 @@ class Worker:
         if known := {name: value for name, value in origin.items() if value}:
             request = replace(request, request={**request.request, **known})
         request = await answers.with_answer_records(self.storage, request)
-        has_slot = self._has_room(request.graph)
-        created = await (self._create_with_slot(request) if has_slot else self.turns.create(request))
+        if has_slot := self._has_room(request.graph):
+            # This takes the free slot at once. A caller that leaves does not leave a claimed run behind.
+            await self._slots.acquire()
+            created = await asyncio.shield(self._start_task(self._create_in_slot(request)))
+        else:
+            created = await self.turns.create(request)
         if request.answers:
             await answers.announce(self.storage, request, created)
-        if created.verdict == "start" and has_slot:
-            self._start(thread, created.run)
-        elif created.verdict in {"start", "later", "attached"}:
+        if created.verdict in {"later", "attached"} or (created.verdict == "start" and not has_slot):
             await self._queue.submit(thread, created.run, request.due_ms if created.verdict == "later" else 0)
         return created
 
-    async def _create_with_slot(self, request: RunRequest) -> Created:
-        """Record a run for which this process keeps a slot."""
-        self._starting += 1
+    async def _create_in_slot(self, request: RunRequest) -> Created:
+        """Record a run, and begin it in the slot that is held for it; another verdict releases the slot."""
+        claimed = None
         try:
-            return await self.runs.create(request)
+            created, claimed = await self.runs.start(request)
         finally:
-            self._starting -= 1
+            if claimed is None:
+                self._slots.release()
+        if claimed or created.verdict == "start":
+            self._start_task(self._execute_or_requeue(request.thread, created.run, claimed))
+        return created
 
     def _has_room(self, graph: str) -> bool:
         """Return True if a run created here starts here; half of the slots are left to deliveries."""
@@ -212,19 +215,24 @@ class Worker:
         return (
             self._open
             and graph in self.graphs
-            and len(self._own_tasks) + self._starting < own_share
+            and len(self._own_tasks) < own_share
             and not self._slots.locked()
         )
 
-    def _start(self, thread: str, run: str) -> None:
-        """Execute a run in a task of its own, without a delivery."""
-        task = asyncio.create_task(self._execute_or_requeue(thread, run))
+    def _start_task(self, work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
+        task = asyncio.create_task(work)
         self._own_tasks.add(task)
         task.add_done_callback(self._own_tasks.discard)
+        # Whoever awaits it gets its error, too.
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return task
 
-    async def _execute_or_requeue(self, thread: str, run: str) -> None:
+    async def _execute_or_requeue(
+        self, thread: str, run: str, claimed: tuple[RunAttempt, Run] | None = None
+    ) -> None:
+        """Execute a run, or one that is `claimed` in a slot that is held for it."""
         try:
-            await self.execute(thread, run)
+            await (self._execute_claimed(*claimed) if claimed else self.execute(thread, run))
         except (Drained, Redeliver):
             await self._queue.submit(thread, run)
         except CallsheetError as error:
@@ -360,6 +368,12 @@ class Worker:
                 await self._attempt(attempt, record)
             return attempt is not None
 
+    async def _execute_claimed(self, attempt: RunAttempt, record: Run) -> None:
+        try:
+            await self._attempt(attempt, record)
+        finally:
+            self._slots.release()
+
     @asynccontextmanager
     async def _slot(self) -> AsyncIterator[None]:
         """Hold a slot; raise `Redeliver` if none becomes free in time."""
@@ -375,6 +389,9 @@ class Worker:
 
     async def _attempt(self, attempt: RunAttempt, record: Run) -> None:
         """Execute a claimed attempt; raises as `execute`."""
+        if self._stopping:
+            await self.runs.release(attempt)
+            raise Drained
         execution = self._execution(attempt, record)
         self._executions[execution] = cast("asyncio.Task[None]", asyncio.current_task())
         try:
@@ -456,18 +473,16 @@ class Worker:
         alone = False
         while True:
             claimed = await self.runs.claim(thread, run, isolated=alone)
+            if isinstance(claimed, RunAttempt) or claimed is None:
+                return claimed
             if self._stopping:
-                if isinstance(claimed, RunAttempt):
-                    await self.runs.release(claimed)
                 raise Drained
             if isinstance(claimed, CrashSuspect):
                 if await self._isolation.newest_checkpoint(thread) == claimed.checkpoint:
                     await stack.enter_async_context(self._isolation.isolate(thread))
                 alone = True
-            elif isinstance(claimed, LeaseHeld):
-                await asyncio.sleep(min(claimed.remaining_s, _POLL_S))
             else:
-                return claimed
+                await asyncio.sleep(min(claimed.remaining_s, _POLL_S))
 
     async def _finish(self, record: Run, attempt: RunAttempt, outcome: RunOutcome) -> None:
         changes_questions = await answers.update_waiting(self.storage, record, attempt, outcome)
@@ -478,7 +493,7 @@ class Worker:
             self.finalizer.start_task(questions.announce(self.storage, record.owner))
         self.finalizer.start_task(self._finalize(record, attempt, outcome))
         if following:
-            self._start(attempt.thread, following)
+            self._start_task(self._execute_or_requeue(attempt.thread, following))
             self.finalizer.start_task(self.turns.waiting.remove(attempt.thread, following))
 
     async def _finalize(self, record: Run, attempt: RunAttempt, outcome: RunOutcome) -> None:
@@ -581,15 +596,6 @@ def progress_of(event: Event) -> dict[str, Any] | None:
     words = chunk["content"] if str(chunk.get("type")).startswith("AIMessage") else ""
     is_text = bool(words) and isinstance(words, str)
     return {"type": "text", "messageId": chunk.get("id"), "content": words} if is_text else None
-
-
-def _reply(run: str, ended: Run | None) -> dict[str, Any]:
-    """Return the reply of a run that has ended; raise its error."""
-    if ended is None or ended.status == "interrupted":
-        raise Conflict(f"run {run!r} was cancelled", remedy="send the request again")
-    if ended.answer is None:
-        raise deserialize_error(ended.error or {})
-    return dict(ended.answer)
 
 
 def _attach(graph: Pregel[Any, Any], saver: BaseCheckpointSaver[Any]) -> Pregel[Any, Any]:

@@ -18,7 +18,7 @@ from callsheet.storage.artefacts import scripts
 from callsheet.storage.artefacts.receipts import StepFence, StepReceipts
 from callsheet.storage.redis import keys, keyspace
 from callsheet.storage.redis.connection import Storage
-from callsheet.storage.redis.scripts import execute, hgetall
+from callsheet.storage.redis.scripts import Argument, execute, hgetall
 
 _STEP: Final = 100
 """Versions, or heads of streams, that one script reads."""
@@ -159,15 +159,19 @@ class Artefact(StepReceipts):
         )
 
     async def newest_of(self, names: Sequence[str], count: int = 1) -> dict[str, Stream]:
-        """Return the named streams with their newest versions, read in one step; some may be empty."""
-        return await self._read(names, count)
+        """Return the named streams with `count` newest versions, read in one step; some may be empty."""
+        return await self.newest_by_count(dict.fromkeys(names, count))
+
+    async def newest_by_count(self, counts: Mapping[str, int]) -> dict[str, Stream]:
+        """Return the named streams, each with so many of its newest versions, as `newest_of`."""
+        return await self._read(counts)
 
     async def older(self, name: str, before: str | None, limit: int) -> Stream:
         """Return a stream with up to `limit` versions before a version, or the newest ones for None.
 
         Raises `Missing` for an unknown version.
         """
-        return (await self._read([name], limit, before or ""))[name]
+        return (await self._read({name: limit}, before or ""))[name]
 
     async def streams(self, names: Sequence[str]) -> dict[str, Stream]:
         """Return the named streams with all of their versions, as `stream`."""
@@ -188,12 +192,16 @@ class Artefact(StepReceipts):
         records = await asyncio.gather(*(self._redis.get(name) for name in names))
         return [_version(stream, record) for record in records if record is not None]
 
-    async def _read(self, names: Sequence[str], limit: int, before: str = "") -> dict[str, Stream]:
-        stream_keys = [self._key(key, name) for name in names for key in (keys.versions, keys.active_version)]
-        prefixes = [self._key(keys.version, name, "") for name in names]
-        replies = await scripts.READ(self._redis, stream_keys, [limit, before, *prefixes])
+    async def _read(self, limits: Mapping[str, int], before: str = "") -> dict[str, Stream]:
+        stream_keys = [
+            self._key(key, name) for name in limits for key in (keys.versions, keys.active_version)
+        ]
+        args: list[Argument] = [before]
+        for name, limit in limits.items():
+            args += (limit, self._key(keys.version, name, ""))
+        replies = await scripts.READ(self._redis, stream_keys, args)
         streams = {}
-        for name, (count, older, records, head, active, active_record) in zip(names, replies, strict=True):
+        for name, (count, older, records, head, active, active_record) in zip(limits, replies, strict=True):
             if count < 0:
                 raise self.missing_version(name, before)
             streams[name] = Stream(

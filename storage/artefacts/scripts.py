@@ -12,10 +12,10 @@ from callsheet.storage.redis.scripts import Script
 IS_MISSING: Final = """
 local function is_missing(meta, by_hand)
   local owner, deleting = unpack(redis.call('HMGET', meta, 'owner', 'deleting'), 1, 2)
-  return deleting or (by_hand and not owner)
+  return deleting or (by_hand and not owner), owner
 end
 """
-"""Lua function: true while a deletion is at work, and for a person's edit also if there is no record."""
+"""Lua function: true while a deletion is at work, or without a record for a person's edit; and the owner."""
 
 
 def _script(source: str) -> Script:
@@ -28,8 +28,8 @@ CLAIM: Final = _script("""
 local receipts, fences, meta, locks = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local step, epoch, owner, thread = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
 local call, unsure, by_hand, streams = ARGV[5], ARGV[6] == '1', ARGV[7] == '1', tonumber(ARGV[8])
-if is_missing(meta, by_hand) then return {'missing'} end
-local current = redis.call('HGET', meta, 'owner')
+local is_gone, current = is_missing(meta, by_hand)
+if is_gone then return {'missing'} end
 if current and current ~= owner then return {'forbidden'} end
 local done = redis.call('HGET', receipts, step)
 if done then return {'done', done} end
@@ -46,11 +46,15 @@ if held then
   if unsure and idle == '' then return {'unknown'} end
   attempt = tonumber(n)
 end
-if not current then
-  local ms = now_ms()
-  redis.call('HSET', meta, 'owner', owner, 'thread', thread, 'createdMs', ms)
+local added, names = current and {} or {'owner', owner, 'thread', thread, 'createdMs', now_ms()}, {}
+for i = 9 + streams, #ARGV, 2 do names[#names + 1] = ARGV[i] end
+for i, value in ipairs(#names > 0 and redis.call('HMGET', meta, unpack(names)) or {}) do
+  if not value then
+    added[#added + 1] = names[i]
+    added[#added + 1] = ARGV[8 + streams + 2 * i]
+  end
 end
-for i = 9 + streams, #ARGV, 2 do redis.call('HSETNX', meta, ARGV[i], ARGV[i + 1]) end
+if #added > 0 then redis.call('HSET', meta, unpack(added)) end
 local fence = string.format('%d:%d:%s', epoch, attempt + 1, call)
 redis.call('HSET', fences, step, fence)
 return {'go', fence}
@@ -153,7 +157,7 @@ return {'made', result}
 # Reads some versions of each stream, because a list of versions grows for ever: the newest ones, or those
 # before a version; and always the newest and the active one. The count is -1 for an unknown version.
 READ: Final = Script("""
-local limit, before, out = tonumber(ARGV[1]), ARGV[2], {}
+local before, out = ARGV[1], {}
 -- All values of a stage are read by one command.
 local values, missing = {}, {}
 local function need(key)
@@ -166,8 +170,8 @@ local function fetch()
   end
   missing = {}
 end
-for i = 1, #ARGV - 2 do
-  local list, prefix = KEYS[2 * i - 1], ARGV[i + 2]
+for i = 1, #KEYS / 2 do
+  local list, limit, prefix = KEYS[2 * i - 1], tonumber(ARGV[2 * i]), ARGV[2 * i + 1]
   local count, ids, head = redis.call('LLEN', list), {}, nil
   local finish = count
   if before ~= '' then
@@ -189,11 +193,11 @@ end
 fetch()
 for i = 1, #out do
   local active = values[KEYS[2 * i]]
-  if active then need(ARGV[i + 2] .. active) end
+  if active then need(ARGV[2 * i + 1] .. active) end
 end
 fetch()
 for i, stream in ipairs(out) do
-  local prefix, active = ARGV[i + 2], values[KEYS[2 * i]]
+  local prefix, active = ARGV[2 * i + 1], values[KEYS[2 * i]]
   for j, id in ipairs(stream[3]) do stream[3][j] = values[prefix .. id] end
   stream[4] = stream[4] and values[prefix .. stream[4]]
   stream[5], stream[6] = active, active and values[prefix .. active]

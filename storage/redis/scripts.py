@@ -138,5 +138,9 @@ async def execute(redis: Batchable, *words: Argument) -> Any:
 
 async def hgetall(redis: Batchable, key: str) -> dict[bytes, bytes]:
     """Return all fields of a hash; none if there is no such key."""
-    reply: Any = await execute(redis, "HGETALL", key)
+    return pairs_of(await execute(redis, "HGETALL", key))
+
+
+def pairs_of(reply: Any) -> dict[bytes, bytes]:
+    """Return the fields of a hash from the reply to HGETALL, which is parsed on a cluster."""
     return reply if isinstance(reply, dict) else dict(zip(reply[::2], reply[1::2], strict=True))

@@ -16,7 +16,16 @@ from callsheet.storage import indexes, thread_search
 from callsheet.storage.redis import keys
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.redis.renamed_fields import RUN_FIELDS
-from callsheet.storage.redis.scripts import Argument, Script, ScriptCall, combine, execute, hgetall
+from callsheet.storage.redis.scripts import (
+    Argument,
+    Command,
+    Script,
+    ScriptCall,
+    combine,
+    execute,
+    hgetall,
+    pairs_of,
+)
 from callsheet.storage.runs import scripts
 from callsheet.storage.runs.events import EventLimits, NewEvent
 from callsheet.storage.runs.idempotency import reused_key
@@ -76,6 +85,28 @@ class Runs:
         strategy "reject" on a busy thread, `Conflict` for an idempotency key that was used for another
         request or a question that another run answers, and `Missing` for a thread that is being deleted.
         """
+        created, _ = await self._record(request)
+        return created
+
+    async def start(self, request: RunRequest) -> tuple[Created, tuple[RunAttempt, Run] | None]:
+        """Record a run, and start the first attempt at it in the same round trip, if it may start at once.
+
+        Returns no attempt for another verdict, nor for an earlier run that starts again. Raises as `create`.
+        """
+        began_s, name = now_s(), (request.thread, request.id)
+        created, (answer, record) = await self._record(
+            request,
+            [self._claim_call(*name), Command(("HGETALL", keys.run(*name)))],
+        )
+        claimed = self._read_claim(*name, began_s, answer)
+        if not isinstance(claimed, RunAttempt):
+            return created, None
+        return created, (claimed, _run(*name, pairs_of(record)))
+
+    async def _record(
+        self, request: RunRequest, following: Sequence[ScriptCall | Command] = ()
+    ) -> tuple[Created, list[Any]]:
+        """Record a run as `create`; return the replies to the `following` calls, too."""
         thread = request.thread
         memo = keys.idempotency(thread, request.idempotency_key or "-")
         args: list[Argument] = [
@@ -92,7 +123,7 @@ class Runs:
         entry = _check_call(thread, request.id, request.due_ms, _FIRST_CHECK_S)
         record = ScriptCall(scripts.CREATE, [*keys.run_keys(thread), memo], args)
         owned = indexes.touch_run_call(request.owner, _member(thread, request.id))
-        _, _, answer = await self.redis.execute_batch([entry, owned, record])
+        _, _, answer, *replies = await self.redis.execute_batch([entry, owned, record, *following])
         verdict, run, since = _texts(answer)
         if run != request.id:
             await self._unlist(request.owner, (thread, request.id))
@@ -107,7 +138,7 @@ class Runs:
                 f"thread {thread!r} is being deleted",
                 remedy="send the request again when the deletion has ended; repeat one that was cut short",
             )
-        return Created(verdict, run, since)  # type: ignore[arg-type]  # the script's verdicts
+        return Created(verdict, run, since), replies  # type: ignore[arg-type]  # the script's verdicts
 
     async def _list_again(self, owner: str, thread: str, run: str) -> None:
         calls = [
@@ -133,14 +164,23 @@ class Runs:
         The flag promises that this process executes no other suspect, or that the run is none any more.
         """
         began_s = now_s()
-        answer = await self._call_once(scripts.CLAIM, thread, run, int(self.lease_s * 1000), int(isolated))
+        (answer,) = await self.redis.execute_batch([self._claim_call(thread, run, isolated=isolated)])
+        claimed = self._read_claim(thread, run, began_s, answer)
+        if isinstance(claimed, RunAttempt) and claimed.number > 1:
+            # A process that saw an earlier attempt fail may just have removed the entry.
+            await self.schedule_check(thread, run, _FIRST_CHECK_S)
+        return claimed
+
+    def _claim_call(self, thread: str, run: str, *, isolated: bool = False) -> ScriptCall:
+        args: list[Argument] = [_new_token(), run, int(self.lease_s * 1000), int(isolated)]
+        return ScriptCall(scripts.CLAIM, keys.run_keys(thread), args)
+
+    def _read_claim(
+        self, thread: str, run: str, began_s: float, answer: Sequence[Any]
+    ) -> RunAttempt | LeaseHeld | CrashSuspect | None:
         match answer:
             case [b"yours", *fields]:
-                attempt = _attempt((thread, run), began_s + self.lease_s, *fields)
-                if attempt.number > 1:
-                    # A process that saw an earlier attempt fail may just have removed the entry.
-                    await self.schedule_check(thread, run, _FIRST_CHECK_S)
-                return attempt
+                return _attempt((thread, run), began_s + self.lease_s, *fields)
             case [b"held", left_ms]:
                 return LeaseHeld(left_ms / 1000)
             case [b"suspect", checkpoint]:

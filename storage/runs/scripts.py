@@ -81,11 +81,20 @@ local function announce(topic)
   redis.call('PUBLISH', events, topic or 'events')
 end
 
-local function update_thread(status, interrupts, error)
-  redis.call('HSET', meta, 'status', status, 'updatedMs', now_ms())
-  if interrupts then redis.call('HSET', meta, 'interrupts', interrupts, 'stateUpdatedMs', now_ms()) end
-  if error and error ~= '' then redis.call('HSET', meta, 'error', error)
+-- Updates the thread, with further fields and values after the first three arguments.
+local function update_thread(status, interrupts, error, ...)
+  local fields = {{'status', status, 'updatedMs', now_ms(), ...}}
+  local function add(name, value)
+    fields[#fields + 1] = name
+    fields[#fields + 1] = value
+  end
+  if interrupts then
+    add('interrupts', interrupts)
+    add('stateUpdatedMs', now_ms())
+  end
+  if error and error ~= '' then add('error', error)
   elseif error then redis.call('HDEL', meta, 'error') end
+  redis.call('HSET', meta, unpack(fields))
 end
 
 -- Runs that wait for their time, in no order.
@@ -97,10 +106,10 @@ local function delete_run(run)
 end
 
 -- Ends a run that is no longer active; the status rolled-back deletes its record. `reason` is the data of the
--- end event, by default the status.
-local function end_run(run, status, reason)
+-- end event, by default the status; after it come further fields and values of the record.
+local function end_run(run, status, reason, ...)
   redis.call('SREM', later, run)
-  if status == 'rolled-back' then delete_run(run) else update_run(run, 'status', status) end
+  if status == 'rolled-back' then delete_run(run) else update_run(run, 'status', status, ...) end
   add_event(run, 'end', reason or status)
   redis.call('PUBLISH', events, 'end')
 end
@@ -164,7 +173,8 @@ CREATE: Final = _once(
 local memo = KEYS[6]
 local id, print, strategy, keyed = unpack(ARGV, 1, 4)
 local due_ms, verdict, questions = tonumber(ARGV[5]), 'start', ARGV[7]
-local active = redis.call('HGET', meta, 'active') or ''
+local thread = redis.call('HMGET', meta, 'active', 'deleting', 'owner', 'metadata', 'graph')
+local active = thread[1] or ''
 local newest = redis.call('XREVRANGE', events, '+', '-', 'COUNT', 1)[1]
 local since = newest and newest[1] or '0-0'
 
@@ -190,8 +200,9 @@ if keyed == '1' then
 end
 if print ~= '' then
   local latest = redis.call('ZREVRANGE', runs, 0, 0)[1]
-  if latest and redis.call('HGET', run_key(latest), 'print') == print then
-    local status = redis.call('HGET', run_key(latest), 'status')
+  local before = latest and redis.call('HMGET', run_key(latest), 'print', 'status') or {}
+  local status = before[2]
+  if before[1] == print then
     -- Replay a finished run until its caller has the answer; after that, the same request is a new run.
     local reply = existing(latest, true)
     if reply then return reply end
@@ -199,8 +210,7 @@ if print ~= '' then
     if status ~= 'success' and active == '' then
       update_run(latest, 'status', 'pending', 'error', '', 'released', 1)
       redis.call('HDEL', run_key(latest), 'cancel')
-      redis.call('HSET', meta, 'active', latest)
-      update_thread('busy')
+      update_thread('busy', nil, nil, 'active', latest)
       return once({'start', latest, since})
     end
   end
@@ -210,8 +220,8 @@ end
 -- changed.
 local owner, before, metadata, graph, replaced = unpack(ARGV, 9, 13)
 if owner ~= '' then
-  if redis.call('HEXISTS', meta, 'deleting') == 1 then return {'deleting', '', since} end
-  local its_owner, its_metadata, its_graph = unpack(redis.call('HMGET', meta, 'owner', 'metadata', 'graph'))
+  if thread[2] then return {'deleting', '', since} end
+  local its_owner, its_metadata, its_graph = unpack(thread, 3, 5)
   if its_metadata == '' then its_metadata = '{}' end
   if its_graph == '' or (replaced ~= '' and its_graph == replaced) then its_graph = nil end
   local changed = metadata ~= '' and (its_metadata or '{}') ~= before
@@ -255,10 +265,7 @@ if due_ms > 0 then
   redis.call('SADD', later, id)
   verdict = 'later'
 elseif active ~= '' then redis.call('RPUSH', queue, id); verdict = 'queued'
-else
-  redis.call('HSET', meta, 'active', id)
-  update_thread('busy')
-end
+else update_thread('busy', nil, nil, 'active', id) end
 announce()
 return {verdict, id, since}
 """
@@ -276,8 +283,7 @@ if active then
   redis.call('RPUSH', queue, id)
   return 'queued'
 end
-redis.call('HSET', meta, 'active', id)
-update_thread('busy')
+update_thread('busy', nil, nil, 'active', id)
 return 'start'
 """)
 
@@ -406,20 +412,20 @@ CLAIM: Final = _once(
     _RENAME
     + """
 local id, lease_ms, isolated = unpack(ARGV)
-local active, deleting = unpack(redis.call('HMGET', meta, 'active', 'deleting'), 1, 2)
+local active, deleting, epoch = unpack(redis.call('HMGET', meta, 'active', 'deleting', 'epoch'), 1, 3)
 if active ~= id or deleting then return {'over'} end
 local left_ms = redis.call('PTTL', lease)
 if left_ms > 0 then return {'held', left_ms} end
 -- At least two attempts have crashed; a checkpoint may have been written between them.
 rename_fields(run_key(id))
-local crashes, released, at = unpack(redis.call('HMGET', run_key(id), 'crashes', 'released', 'crashedAt'))
+local crashes, released, at, attempt =
+  unpack(redis.call('HMGET', run_key(id), 'crashes', 'released', 'crashedAt', 'attempt'), 1, 4)
 if isolated == '0' and not released and tonumber(crashes or 0) > 0 then return {'suspect', at} end
-local epoch = redis.call('HINCRBY', meta, 'epoch', 1)
-local attempt = redis.call('HINCRBY', run_key(id), 'attempt', 1)
-redis.call('HDEL', meta, 'batch')
-update_run(id, 'status', 'running')
-update_thread('busy')
-redis.call('SET', lease, epoch, 'PX', lease_ms)
+epoch, attempt = (epoch or 0) + 1, (attempt or 0) + 1
+local epoch_text = string.format('%.0f', epoch)
+update_run(id, 'status', 'running', 'attempt', string.format('%.0f', attempt))
+update_thread('busy', nil, nil, 'epoch', epoch_text, 'batch', '')
+redis.call('SET', lease, epoch_text, 'PX', lease_ms)
 local data = string.format('{"run_id":%s,"attempt":%d}', cjson.encode(id), attempt)
 local started = add_event(id, 'metadata', data)
 announce()
@@ -453,14 +459,12 @@ local id, epoch, status, reason, thread_status, interrupts, error, answer, max_b
   unpack(ARGV, 1, 10)
 local current, active, total = unpack(redis.call('HMGET', meta, 'epoch', 'active', 'eventBytes'))
 if current ~= epoch or active ~= id then return {} end
-update_run(id, 'error', error, 'answer', answer)
-if ARGV[11] then
-  total = add_events(id, ARGV, 11, tonumber(total or 0), tonumber(max_bytes), tonumber(max_age_ms))
-  redis.call('HSET', meta, 'eventBytes', string.format('%.0f', total))
-end
-end_run(id, status, reason)
+total = add_events(id, ARGV, 11, tonumber(total or 0), tonumber(max_bytes), tonumber(max_age_ms))
+end_run(id, status, reason, 'error', error, 'answer', answer)
 local next = activate_next()
-update_thread(next == '' and thread_status or 'busy', interrupts, thread_status == 'error' and error or '')
+local thread_error = thread_status == 'error' and error or ''
+local bytes = string.format('%.0f', total)
+update_thread(next == '' and thread_status or 'busy', interrupts, thread_error, 'eventBytes', bytes)
 announce()
 return once({next})
 """)

@@ -27,17 +27,33 @@ class SlowProxy:
         self._socket = socket
         self._requests: list[tuple[float, bytes]] = []
         self._counts = False
+        self._ends_with_run = True
 
     @property
     def trips_to_run(self) -> int:
         """Round trips from the last `count` to the one that recorded a run, that one included."""
         assert not self._counts, "no run was recorded"
+        return self._count_trips(self._request_of_run + 1)
+
+    @property
+    def trips(self) -> int:
+        """Round trips from the last `count` to `stop`, one after another."""
+        return self._count_trips(len(self._requests))
+
+    @property
+    def request_of_run(self) -> bytes:
+        """What was sent at once with the call that recorded a run."""
+        return self._requests[self._request_of_run][1]
+
+    @property
+    def _request_of_run(self) -> int:
+        return next(index for index, (_, sent) in enumerate(self._requests) if _CREATE in sent)
+
+    def _count_trips(self, requests: int) -> int:
         trips, began = 0, 0.0
-        for at, sent in self._requests:
+        for at, sent in self._requests[:requests]:
             if _is_own(sent) and at - began > DELAY_S:
                 trips, began = trips + 1, at
-            if _CREATE in sent:
-                break
         return trips
 
     def occurrences(self, word: bytes) -> int:
@@ -49,10 +65,14 @@ class SlowProxy:
         since = time.monotonic() - _QUIET_S
         return not any(at > since and _is_own(sent) for at, sent in self._requests)
 
-    def count(self) -> None:
-        """Begin to count."""
+    def count(self, *, to_run: bool = True) -> None:
+        """Begin to count, until a run is recorded or, without `to_run`, until `stop`."""
         self._requests.clear()
-        self._counts = True
+        self._counts, self._ends_with_run = True, to_run
+
+    def stop(self) -> None:
+        """End the count and the delays."""
+        self._counts = False
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[str]:
@@ -80,7 +100,7 @@ class SlowProxy:
         with contextlib.suppress(ConnectionError), contextlib.closing(writer):
             while data := await reader.read(1 << 20):
                 self._requests.append((time.monotonic(), data))
-                self._counts = self._counts and _CREATE not in data
+                self._counts = self._counts and not (self._ends_with_run and _CREATE in data)
                 writer.write(data)
                 await writer.drain()
 

@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
+from callsheet.storage.runs import scripts
 from tests.doubles.served import BRIEF, served_app
 from tests.doubles.trips import SlowProxy
 from tests.doubles.waiting import eventually
@@ -13,6 +14,7 @@ from tests.doubles.waiting import eventually
 pytestmark = pytest.mark.slow
 
 MAX_TRIPS = 4
+MAX_TRIPS_OF_MESSAGE = 32
 OFFLINE = {"provider": "offline"}
 
 
@@ -87,6 +89,29 @@ async def test_a_run_exists_after_four_round_trips(
     await next_request(http, "warm")
     assert await count_trips(http, proxy, first_request, "new") <= MAX_TRIPS
     assert await count_trips(http, proxy, next_request, "new") <= MAX_TRIPS
+
+
+async def test_the_trip_that_records_a_run_also_starts_its_attempt(
+    http: httpx.AsyncClient, proxy: SlowProxy
+) -> None:
+    """X5: so a stream has its first event one trip later."""
+    await stream_run(http, "warm")
+    for name in ("new", "new"):
+        await count_trips(http, proxy, stream_run, name)
+        assert scripts.CLAIM.sha.encode() in proxy.request_of_run
+
+
+async def test_a_message_about_an_ad_takes_a_bounded_number_of_sequential_round_trips(
+    http: httpx.AsyncClient, proxy: SlowProxy
+) -> None:
+    """A55: each step is stored before the next one begins, and each effect before its result is used."""
+    await generate(http, "ad-1")
+    await chat_about_ad(http, "ad-1")
+    await eventually(proxy.is_quiet, "the end of the runs before")
+    proxy.count(to_run=False)
+    assert (await chat_about_ad(http, "ad-1")).json()["drafts"]
+    proxy.stop()
+    assert proxy.trips <= MAX_TRIPS_OF_MESSAGE
 
 
 async def test_a_message_about_a_known_ad_takes_three_round_trips(

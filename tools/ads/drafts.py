@@ -1,6 +1,5 @@
 """The five tools of an audio ad: each reads, or writes one version of one stream."""
 
-import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
@@ -294,11 +293,8 @@ def _stated_language(scope: Scope) -> str:
 
 async def _streams(call: Call, written: ad.Stream) -> dict[str, Stream]:
     """Return the newest versions of the ad's streams, of the one that is to be written enough to compare."""
-    others = [name for name in ad.STREAMS if name != written]
-    compared, newest = await asyncio.gather(
-        call.artefact.newest_of([written], COMPARED_VERSIONS), call.artefact.newest_of(others)
-    )
-    return {name: (compared | newest)[name] for name in ad.STREAMS}
+    counts: dict[str, int] = {name: COMPARED_VERSIONS if name == written else 1 for name in ad.STREAMS}
+    return await call.artefact.newest_by_count(counts)
 
 
 async def _write(

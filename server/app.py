@@ -22,7 +22,7 @@ from starlette.routing import BaseRoute
 
 from callsheet import providers, storage
 from callsheet.nodes.node import EPOCH_KEY, OWNER_KEY
-from callsheet.server.artefacts import archive, conversation_routes, execution_routes
+from callsheet.server.artefacts import archive, conversation_routes, execution_routes, owner_data
 from callsheet.server.artefacts import routes as artefact_routes
 from callsheet.server.artefacts.archive import ThreadArchive, copy_with_artefacts
 from callsheet.server.artefacts.features import FeatureApi
@@ -88,6 +88,7 @@ _TRIM_INTERVAL_S: Final = 60.0
 _SHARED: Final[tuple[APIRouter, ...]] = (
     health_routes.router,
     archive.router,
+    owner_data.router,
     artefact_routes.router,
     conversation_routes.router,
     execution_routes.router,

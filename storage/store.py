@@ -170,7 +170,7 @@ class _Items:
 
     async def put(self, op: PutOp, value: Mapping[str, Any], ttl_ms: int | None) -> None:
         """Write an item with its vectors, which expires after `ttl_ms` if given. Twice is safe."""
-        member = _member(op.namespace, op.key)
+        member = member_of(op.namespace, op.key)
         text = json.dumps(value, allow_nan=False)
         indexed = self.index is not None and op.index is not False
         vectors = await self.index.vectors_of(value, op.index or None) if self.index and indexed else b""
@@ -179,12 +179,12 @@ class _Items:
 
     async def delete(self, namespace: Sequence[str], key: str) -> None:
         """Delete an item. Twice is safe."""
-        member = _member(namespace, key)
+        member = member_of(namespace, key)
         await _DELETE(self.storage.redis, self._keys(member), [member])
 
     async def get(self, namespace: Sequence[str], key: str) -> Item | None:
         """Return an item or None."""
-        member = _member(namespace, key)
+        member = member_of(namespace, key)
         text = await self.storage.redis.get(self._item_key(member))
         return None if text is None else _parse_item(member, text)
 
@@ -205,13 +205,15 @@ class _Items:
         namespaces: set[tuple[str, ...]] = set()
         async for page in self._members(prefix):
             exist = await self._exist(page)
-            namespaces |= {_split(member)[0] for member, exists in zip(page, exist, strict=True) if exists}
+            namespaces |= {
+                split_member(member)[0] for member, exists in zip(page, exist, strict=True) if exists
+            }
         return namespaces
 
     async def refresh(self, items: Sequence[Item]) -> None:
         """Restart the lifetimes of items."""
         if items:
-            members = [_member(item.namespace, item.key) for item in items]
+            members = [member_of(item.namespace, item.key) for item in items]
             await _REFRESH(
                 self.storage.redis,
                 [key for one in members for key in self._keys(one) if key != self._index_key],
@@ -219,7 +221,7 @@ class _Items:
 
     async def vectors(self, items: Sequence[Item]) -> list[bytes | None]:
         """Return the stored vectors of items; None for an item without."""
-        members = [_member(item.namespace, item.key) for item in items]
+        members = [member_of(item.namespace, item.key) for item in items]
         names = [keys.store_vectors(self.owner, one) for one in members]
         return list(await self.storage.redis.mget(names)) if names else []
 
@@ -258,18 +260,20 @@ def _namespace_text(namespace: Sequence[str]) -> str:
     return text
 
 
-def _member(namespace: Sequence[str], key: str) -> str:
+def member_of(namespace: Sequence[str], key: str) -> str:
+    """Return the member of the index for an item."""
     return f"{_namespace_text(namespace)}\0{key}"
 
 
-def _split(member: str) -> tuple[tuple[str, ...], str]:
+def split_member(member: str) -> tuple[tuple[str, ...], str]:
+    """Return namespace and key of a member of the index."""
     text, _, key = member.partition("\0")
     return tuple(text.split(".")[:-1]), key
 
 
 def _parse_item(member: str, text: bytes) -> Item:
     created, updated, _, value = text.split(b" ", 3)
-    namespace, key = _split(member)
+    namespace, key = split_member(member)
     return Item(
         namespace=namespace,
         key=key,

@@ -32,7 +32,7 @@ from callsheet.state.live_plan import PlanRules
 from callsheet.state.uploads import MAX_MATERIAL
 from callsheet.storage.archive import counting, renaming
 from callsheet.storage.archive import file as thread_file
-from callsheet.storage.archive.export import ExportSource, export_lines
+from callsheet.storage.archive.export import ExportSource, export_artefact_lines, export_lines
 from callsheet.storage.archive.file import ArtefactEntry, ThreadFile
 from callsheet.storage.archive.importing import Importer
 from callsheet.storage.archive.lines import ValueCodec
@@ -89,8 +89,20 @@ async def export_file(archive: ThreadArchive, thread_id: str, owner: str) -> Asy
     record = await threads.get(archive.storage, thread_id, owner)
     for name in await threads.artefacts_of(archive.storage, record.id):
         archive.workflow(name.partition(":")[0])
-    source = ExportSource(archive.storage, archive.saver, archive.streams_of, archive.rules_of)
-    return export_lines(source, record, {"callsheet": archive.version})
+    return export_lines(_source(archive), record, {"callsheet": archive.version})
+
+
+def export_artefact(archive: ThreadArchive, kind: str, name: str, owner: str) -> AsyncIterator[bytes]:
+    """Return an iterator over the lines of an artefact whose thread was deleted; none if there is none.
+
+    They are those of a thread without states.
+    """
+    artefact = Artefact(archive.storage, kind, name, owner)
+    return export_artefact_lines(_source(archive), artefact, owner, {"callsheet": archive.version})
+
+
+def _source(archive: ThreadArchive) -> ExportSource:
+    return ExportSource(archive.storage, archive.saver, archive.streams_of, archive.rules_of)
 
 
 async def import_file(
@@ -102,12 +114,30 @@ async def import_file(
     which may run code. Raises `Invalid` for an unacceptable file and `Conflict` for an existing thread or
     artefact.
     """
+    file = await _parse(content, owner, trusted=trusted)
+    if new_id is not None:
+        file = _copy_file_urls(archive, file, renaming.rename(file, identifier(new_id, "thread id")))
+    await _check_file(archive, file)
+    file = file.with_config(public_config(file.thread.config))
+    return await Importer(archive.storage, archive.saver, archive.rules_of).import_thread(file, owner)
+
+
+async def check_file(archive: ThreadArchive, content: bytes, owner: str, *, trusted: bool) -> list[str]:
+    """Return what is in the file and exists: its thread, artefacts and plans; raise as `import_file`."""
+    file = await _parse(content, owner, trusted=trusted)
+    await _check_file(archive, file)
+    return await Importer(archive.storage, archive.saver, archive.rules_of).existing(file, owner)
+
+
+async def _parse(content: bytes, owner: str, *, trusted: bool) -> ThreadFile:
     if not trusted and len(content) > _COUNTED_BYTES:
         await _count_values(content, owner)
     # In a worker thread, since parsing a long file would block the event loop.
-    file = await asyncio.to_thread(thread_file.parse, content, ValueCodec(trusted=trusted))
-    if new_id is not None:
-        file = _copy_file_urls(archive, file, renaming.rename(file, identifier(new_id, "thread id")))
+    return await asyncio.to_thread(thread_file.parse, content, ValueCodec(trusted=trusted))
+
+
+async def _check_file(archive: ThreadArchive, file: ThreadFile) -> None:
+    """Raise `Invalid` for a thread that this server cannot have."""
     identifier(file.thread.id, "thread id")
     if file.thread.graph and file.thread.graph not in archive.workflows.graphs:
         raise Invalid(
@@ -115,8 +145,7 @@ async def import_file(
             remedy=f"serve it, or use one of {', '.join(sorted(archive.workflows.graphs))}",
         )
     await asyncio.to_thread(_check, archive, file)
-    file = file.with_config(public_config(file.thread.config))
-    return await Importer(archive.storage, archive.saver, archive.rules_of).import_thread(file, owner)
+    public_config(file.thread.config)
 
 
 async def _count_values(content: bytes, owner: str) -> None:

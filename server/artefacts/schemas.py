@@ -245,6 +245,22 @@ class ImportedThread(TypedDict):
     """`kind:id` of its artefact."""
 
 
+class LeftOut(TypedDict):
+    """A thread that an export has left out."""
+
+    thread: str
+    reason: str
+
+
+class ImportedData(TypedDict):
+    """Imported data of an owner."""
+
+    imported: dict[str, int]
+    """Number of records by kind; `thread` counts threads, and artefacts whose thread was deleted."""
+    leftOut: list[LeftOut]
+    """Threads that the export has left out, since a run was active."""
+
+
 StepCounts = Annotated[
     dict[StepStatus | Literal["unchanged"], int],
     Field(

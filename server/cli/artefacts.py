@@ -4,7 +4,7 @@ import json
 import secrets
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,7 +25,7 @@ from callsheet.server.cli.parsing import Args, UsageError, did_you_mean, format_
 from callsheet.server.cli.text_input import read_bytes, read_text
 from callsheet.server.cli.turns import StoppedError, TurnMessage, send
 from callsheet.server.settings.installation import program
-from callsheet.state.errors import Conflict, Invalid, Missing, Unavailable
+from callsheet.state.errors import CallsheetError, Conflict, Invalid, Missing, Unavailable
 from callsheet.state.uploads import MAX_IMPORT
 
 _REQUEST_FIELDS: Final = ("language", "market", "duration")
@@ -445,21 +445,30 @@ def _unknown(client: ServerClient, kind: Kind, name: str) -> Missing:
 
 def write(content: bytes, file: str) -> None:
     """Write a file, or to stdout for `-`; raise `Invalid` if it cannot be written."""
+    write_pieces([content], file)
+
+
+def write_pieces(pieces: Iterable[bytes], file: str) -> None:
+    """Write a file that comes in pieces, as `write`; nothing is written if they end with an error."""
     if file == _STDIO:
-        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.writelines(pieces)
         sys.stdout.buffer.flush()
         return
     path = Path(file).expanduser()
     # Written under another name first, so that a full disk leaves no partial file.
     part = path.with_name(f"{path.name}.part")
     try:
-        part.write_bytes(content)
+        with part.open("wb") as target:
+            size = sum(target.write(piece) for piece in pieces)
         part.replace(path)
+    except CallsheetError:
+        part.unlink(missing_ok=True)
+        raise
     except OSError as error:
         part.unlink(missing_ok=True)
         rule = f"file {file!r} cannot be written: {(error.strerror or str(error)).lower()}"
         raise Invalid(rule, remedy="check the path and the disk") from error
-    say(f"Wrote {len(content)} bytes to {file}.")
+    say(f"Wrote {size} bytes to {file}.")
 
 
 def _call(client: ServerClient, route: KindRoute, args: Args, view: Mapping[str, Any], **request: Any) -> Any:

@@ -102,6 +102,17 @@ class ServerClient:
             raise _refusal(reply)
         return reply
 
+    def download(self, path: str, **params: Any) -> Iterator[bytes]:
+        """Yield the pieces of a file; raises as `call`, before the first or later."""
+        try:
+            with self._http.stream("GET", path, params=params) as reply:
+                if reply.is_error:
+                    reply.read()
+                    raise _refusal(reply)
+                yield from reply.iter_bytes()
+        except httpx.TransportError as error:
+            raise self._gone(error) from error
+
     def events(
         self, method: str, path: str, on_start: Callable[[httpx.Response], None], **request: Any
     ) -> Iterator[tuple[str, Any]]:

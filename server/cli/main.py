@@ -84,7 +84,9 @@ def _execute(args: Args) -> int:
         return 0
     if args.local:
         return args.run(args) or 0
-    client = ServerClient(Place(args.url, api_key(), args.owner, args.data_dir), say)
+    # An admin's key elsewhere may name the owner of data; other commands mean the key's owner.
+    owner = "" if args.url and args.for_owner else args.owner
+    client = ServerClient(Place(args.url, api_key(), owner, args.data_dir), say)
     try:
         return args.run(client, args) or 0
     finally:
@@ -372,6 +374,7 @@ def _add_wire(root: CommandGroup) -> None:
     search.add_argument("words", nargs="+", metavar="WORD", help="All of them occur in what is found.")
     search.add_argument("--limit", type=int, default=20, help="How many [20].")
     _add_threads(root.group("threads", "Threads: list, show, rename, export, import, delete."))
+    _add_data(root.group("data", "Everything that an owner has: export, import."))
     _add_runs(root.group("runs", "Runs: list, show, cancel."))
     _add_operator(root)
 
@@ -431,6 +434,23 @@ def _add_threads(group: CommandGroup) -> None:
     delete = group.command("delete", wire.delete_thread, "Delete a thread; its ads, pages and videos stay.")
     _add_id(delete)
     delete.add_argument("--yes", action="store_true", help="Do not ask.")
+
+
+def _add_data(group: CommandGroup) -> None:
+    export = group.command(
+        "export",
+        wire.export_data,
+        "Write everything that an owner has to a file.",
+        "data export --owner anna anna.jsonl",
+    )
+    _add_output(export)
+    imported = group.command("import", wire.import_data, "Import an owner's file where none of it exists.")
+    imported.add_argument("output", metavar="FILE", help="Exported data.")
+    imported.add_argument(
+        "--trust", action="store_true", help="Read types of any library; only for files of your own."
+    )
+    for parser in (export, imported):
+        parser.set_defaults(for_owner=True)
 
 
 def _add_runs(group: CommandGroup) -> None:

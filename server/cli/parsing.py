@@ -139,7 +139,7 @@ class CommandGroup:
         """Add a command and return its parser; a `local` one needs no client."""
         lines = "\n".join(f"  callsheet {example}" for example in examples)
         parser = self._add(name, summary, f"examples:\n{lines}" if examples else None)
-        parser.set_defaults(run=run, local=local, help_of=None, leaf=parser)
+        parser.set_defaults(run=run, local=local, help_of=None, leaf=parser, for_owner=False)
         if not local:
             _add_connection(parser)
         return parser

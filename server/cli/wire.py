@@ -3,13 +3,13 @@
 import json
 import shlex
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from rich.text import Text
 
 from callsheet.server.cli import answers, operator_commands, rendering
-from callsheet.server.cli.artefacts import exists, write
+from callsheet.server.cli.artefacts import exists, write, write_pieces
 from callsheet.server.cli.client import ServerClient, path_part
 from callsheet.server.cli.kinds import BY_GRAPH, CAMPAIGNS
 from callsheet.server.cli.output import (
@@ -25,7 +25,7 @@ from callsheet.server.cli.output import (
     text,
 )
 from callsheet.server.cli.parsing import JSON_LINES, Args, UsageError, did_you_mean, format_by_ending
-from callsheet.server.cli.text_input import read_bytes, read_text
+from callsheet.server.cli.text_input import open_bytes, read_bytes, read_text
 from callsheet.server.cli.turns import (
     OPEN,
     Interruption,
@@ -40,6 +40,7 @@ from callsheet.state.errors import CallsheetError, Conflict, Invalid, Missing
 _FIRST: Final = "values.messages[0].content"
 _LISTED: Final = ("thread_id", "status", "metadata", "updated_at")
 _MAX_FILE: Final = 1_000_000_000
+_LEFT_OUT: Final = b'{"type":"left-out",'
 _SHORT_STATUS: Final = {"interrupted": "asks"}
 """Words for a status where they say more than the wire's."""
 
@@ -130,6 +131,44 @@ def import_thread(client: ServerClient, args: Args) -> None:
         print_json(imported)
     else:
         print(imported["threadId"])  # noqa: T201 -- what is asked for
+
+
+def export_data(client: ServerClient, args: Args) -> int:
+    """Write everything that the owner has to a file; 1 if a thread had to be left out."""
+    left_out: list[Any] = []
+    write_pieces(
+        _noting_left_out(client.download("/api/data/export", **_owner_of(args)), left_out), args.output
+    )
+    for each in left_out:
+        say(f"Left out thread {each['thread']}: {each['reason']}.")
+    return int(bool(left_out))
+
+
+def _owner_of(args: Args) -> dict[str, str]:
+    return {"owner": args.owner} if args.url and args.owner else {}
+
+
+def _noting_left_out(pieces: Iterable[bytes], left_out: list[Any]) -> Iterator[bytes]:
+    """Yield the pieces, and append what their lines say that was left out."""
+    line = b""
+    for piece in pieces:
+        yield piece
+        *lines, line = (line + piece).split(b"\n")
+        left_out += [json.loads(one)["data"] for one in lines if one.startswith(_LEFT_OUT)]
+
+
+def import_data(client: ServerClient, args: Args) -> None:
+    """Import an owner's file; nothing that exists is overwritten."""
+    with open_bytes(args.output) as file:
+        params = _owner_of(args) | ({"trust": "true"} if args.trust else {})
+        done = client.call("POST", "/api/data/import", content=file, params=params).json()
+    if args.json:
+        print_json(done)
+        return
+    for each in done["leftOut"]:
+        say(f"The file lacks thread {each['thread']}: {each['reason']}.")
+    rows = [(kind, count) for kind, count in done["imported"].items() if count]
+    print_table(("Imported", "Number"), rows, "The file has no data.")
 
 
 def delete_thread(client: ServerClient, args: Args) -> None:

@@ -21,8 +21,8 @@ _NEXT: Final = "branch:to:"
 """Beginning of the channel that starts a node; it has a value while the node is next."""
 
 PastState = tuple[StateSnapshot, str]
-"""A state of a history, and the reason why it cannot be built, else empty. Without values, tasks and next
-nodes if it cannot be built; the rest is what was stored."""
+"""A state of a history, and the reason why it cannot be built, else empty. Without tasks and next nodes if it
+cannot be built; the values and the rest are what was stored."""
 
 
 async def build_state(
@@ -95,7 +95,9 @@ async def _build_past_state(graph: Pregel[Any, Any], checkpoint: CheckpointTuple
     except UnbuildableState as error:
         created_at, parent = checkpoint.checkpoint["ts"], checkpoint.parent_config
         stored = (checkpoint.config, checkpoint.metadata, created_at, parent)
-        return StateSnapshot({}, (), *stored, (), ()), error.message
+        known = checkpoint.checkpoint["channel_values"]
+        values = {name: known[name] for name in graph.stream_channels_list if name in known}
+        return StateSnapshot(values, (), *stored, (), ()), error.message
 
 
 def describe_error(error: Exception) -> str:

@@ -263,7 +263,7 @@ async def get_history(
 ) -> Response:
     """List a thread's states, newest first; `X-Pagination-Next` is the `before` of the next page.
 
-    A state that the graph cannot build has no values, and `error` with the reason.
+    A state that the graph cannot build has its values as they are stored, and `error` with the reason.
     """
     return await _history_reply(request, thread_id, HistoryQuery(limit=limit, before=before))
 
@@ -275,7 +275,7 @@ async def search_state_history(
 ) -> Response:
     """Search a thread's states, newest first; `X-Pagination-Next` is the `before` of the next page.
 
-    A state that the graph cannot build has no values, and `error` with the reason.
+    A state that the graph cannot build has its values as they are stored, and `error` with the reason.
     """
     return await _history_reply(request, thread_id, body or HistoryQuery())
 

@@ -2,6 +2,7 @@
 
 import json
 import operator
+import uuid
 from base64 import b64encode
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -59,15 +60,44 @@ async def export_lines(
     for kind, data in _CheckpointEncoder().lines(reversed(checkpoints)):
         yield writer.line(kind, data)
     for artefact, plans in zip(artefacts, executions, strict=True):
-        async for line_type, data in _artefact(source, artefact):
-            yield writer.line(line_type, data)
-        for data in plans:
-            yield writer.line("execution", data)
-        async for line_type, data in _context(source.storage, artefact, record.owner):
-            yield writer.line(line_type, data)
-        async for line_type, data in _files(source.storage, artefact):
+        async for line_type, data in _everything(source, artefact, record.owner, plans):
             yield writer.line(line_type, data)
     yield writer.end()
+
+
+async def export_artefact_lines(
+    source: ExportSource, artefact: Artefact, owner: str, about: Mapping[str, Any]
+) -> AsyncIterator[bytes]:
+    """Yield the lines of an artefact whose thread was deleted, as those of a thread without states.
+
+    None for an artefact that does not exist.
+    """
+    if not (meta := await artefact.meta()):
+        return
+    thread = meta.get("thread", "")
+    if not thread or await threads.exists(source.storage, thread):
+        thread = str(uuid.uuid4())
+    record = Thread(thread, owner, "", f"{artefact.kind}:{artefact.id}", created_ms=int(meta["createdMs"]))
+    writer = LineWriter()
+    yield writer.header(about)
+    yield writer.line("thread", _thread(record))
+    async for line_type, data in _everything(source, artefact, owner, ()):
+        yield writer.line(line_type, data)
+    yield writer.end()
+
+
+async def _everything(
+    source: ExportSource, artefact: Artefact, owner: str, plans: Iterable[Mapping[str, Any]]
+) -> AsyncIterator[_Line]:
+    """Yield the lines of an artefact, with these plans."""
+    async for line in _artefact(source, artefact):
+        yield line
+    for plan in plans:
+        yield "execution", {**plan}
+    async for line in _context(source.storage, artefact, owner):
+        yield line
+    async for line in _files(source.storage, artefact):
+        yield line
 
 
 async def _checkpoints(saver: BaseCheckpointSaver[int], thread: str) -> list[CheckpointTuple]:

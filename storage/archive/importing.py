@@ -27,7 +27,7 @@ from callsheet.storage.artefacts.files import FileRecord
 from callsheet.storage.artefacts.plans import encode_place, lifetime_s
 from callsheet.storage.redis import keys
 from callsheet.storage.redis.connection import Storage
-from callsheet.storage.redis.scripts import Argument, Script, ScriptCall, execute
+from callsheet.storage.redis.scripts import Argument, Command, Script, ScriptCall, execute, execute_all
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import Thread
 from callsheet.storage.video.context import ContextEntry, field_name
@@ -112,6 +112,21 @@ class Importer:
         self._storage = storage
         self._saver = saver
         self._rules_of = rules_of
+
+    async def existing(self, file: ThreadFile, owner: str) -> list[str]:
+        """Return the thread, artefacts and executions of the file that exist, each in words."""
+        names = [f"thread {file.thread.id!r}"]
+        commands = [Command(("EXISTS", keys.thread_meta(file.thread.id)))]
+        for entry in file.artefacts:
+            kind, name = entry.artefact.kind, entry.artefact.id
+            names.append(f"{kind} {name!r}")
+            stored = Artefact(self._storage, kind, name, owner).stored_id
+            commands.append(Command(("EXISTS", keys.artefact_meta(kind, stored))))
+            for execution in (line.record["id"] for line in entry.executions):
+                names.append(f"execution {execution!r}")
+                commands.append(Command(("EXISTS", keys.execution_place(owner, execution))))
+        counts = await execute_all(self._storage.redis, commands)
+        return [name for name, count in zip(names, counts, strict=True) if count]
 
     async def import_thread(self, file: ThreadFile, owner: str) -> Thread:
         """Write the thread and its artefacts for `owner` and return the thread's record.

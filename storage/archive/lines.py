@@ -49,6 +49,12 @@ class LineWriter:
         self._digest.update(encoded)
         return encoded
 
+    def insert(self, lines: bytes) -> bytes:
+        """Return lines of another file, which have their own checksums, as part of this one."""
+        self._count += lines.count(b"\n")
+        self._digest.update(lines)
+        return lines
+
     def end(self) -> bytes:
         """Return the last line, by which a reader knows that the file is complete."""
         return self.line("end", {"lines": self._count, "sha256": self._digest.hexdigest()})
@@ -63,7 +69,7 @@ def read_lines(content: bytes) -> Iterator[tuple[str, dict[str, Any]]]:
     digest, lines = hashlib.sha256(), content.splitlines(keepends=True)
     kind, data = "", dict[str, Any]()
     for number, line in enumerate(lines, 1):
-        kind, data = _parse_line(number, line)
+        kind, data = _parse_first(line) if number == 1 else parse_line(number, line)
         if number == 1:
             _check_header(kind, data)
         elif kind != "end":
@@ -75,15 +81,25 @@ def read_lines(content: bytes) -> Iterator[tuple[str, dict[str, Any]]]:
         raise Invalid("the file is incomplete: its last line is missing", remedy=_REMEDY)
 
 
-def _parse_line(number: int, line: bytes) -> tuple[str, dict[str, Any]]:
+def _parse_first(line: bytes) -> tuple[str, dict[str, Any]]:
+    try:
+        return parse_line(1, line)
+    except _ForeignLine as error:
+        raise _not_a_thread() from error
+
+
+class _ForeignLine(Invalid):
+    """A line that is none of an exported file."""
+
+
+def parse_line(number: int, line: bytes) -> tuple[str, dict[str, Any]]:
+    """Return type and data of a line; raise `Invalid` for a foreign or damaged one."""
     try:
         parsed = json.loads(line, parse_constant=_refuse_constant, parse_int=_parse_int)
         kind, checksum, data = parsed["type"], parsed["sha256"], parsed["data"]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        if number == 1:
-            raise _not_a_thread() from error
         reason = f": {error}" if isinstance(error, _OutOfRange) else ""
-        raise Invalid(
+        raise _ForeignLine(
             f"line {number} of the file is not a line of an exported thread{reason}", remedy=_REMEDY
         ) from error
     if not (isinstance(kind, str) and isinstance(data, dict)) or checksum != _checksum(data):

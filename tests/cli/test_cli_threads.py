@@ -1,4 +1,4 @@
-"""`callsheet threads`: list, show, export, import and delete threads."""
+"""`callsheet threads` and `data`: list, show, export, import and delete threads, and move all data."""
 
 import asyncio
 import io
@@ -144,3 +144,20 @@ def test_the_list_never_breaks_or_shortens_an_id(
     monkeypatch.setenv("COLUMNS", columns)
     _, *lines = run_command("threads", "list").out.splitlines()
     assert sorted(line.split()[0] for line in lines) == sorted([*ids, *(f"t-{name}" for name in ids)])
+
+
+def test_all_data_of_an_owner_is_exported_and_imported_for_another_one(
+    run_command: RunCommand, valkey_url: str
+) -> None:
+    run_command("ad", BRIEF, "--ad-id", "nordlys")
+    result = run_command("data", "export", "all.jsonl")
+    assert (result.code, "Wrote" in result.err) == (0, True), result
+    refused = run_command("data", "import", "all.jsonl", "--owner", "ben")
+    assert_refused(refused, "thread 'nordlys'", "nothing was imported")
+    assert_refused(run_command("threads", "import", "all.jsonl"), "not an exported thread")
+    flush(valkey_url)
+    result = run_command("data", "import", "all.jsonl", "--owner", "ben")
+    assert result.code == 0, result
+    assert [line.split() for line in result.out.splitlines()][1:] == [["thread", "1"]]
+    assert run_command("threads", "list").out.strip() == "There are no threads."
+    assert "nordlys" in run_command("data", "export", "--owner", "ben", "-").out

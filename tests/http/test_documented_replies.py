@@ -36,6 +36,8 @@ NOT_CALLED: Final = frozenset(
         # Replies of the page and of sound; tests/console, ads, lessons and video validate them.
         *("answerQuestion", "listQuestions", "listRecent", "listRunning", "sendMarkdown", "showSession"),
         *("checkAd", "renderAd", "renderNarration", "renderFilmSound", "reorderScenes"),
+        # It needs a server without data; tests/storage/test_owner_data.py validates its reply.
+        "importData",
         # The protocol of the web socket; tests/wire has it.
         "runCommand",
     }
@@ -301,6 +303,7 @@ async def call_states(call: CheckedClient) -> None:
     await call("DELETE", "/api/artefacts/ad/t-1")
     imported = await call.http.post("/api/threads/import", content=exported.content)
     assert imported.status_code == 201, imported.text
+    await call("GET", "/api/data/export")
     call.called |= {"importThread"}
 
 

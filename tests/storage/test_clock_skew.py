@@ -3,29 +3,28 @@
 import os
 import signal
 import subprocess
-import uuid
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from langgraph_sdk import get_client
-from langgraph_sdk.client import LangGraphClient
 
-from tests.doubles.killing import WarmParent, is_answering
+from tests.doubles.killing import Kill, KillableServer, KillingProxy, WarmParent, is_answering
 from tests.doubles.needs import need
-from tests.doubles.served import GENERATE
 from tests.doubles.waiting import eventually, until
-from tests.storage.clock_graphs import PUBLISHED
+from tests.storage.clock_work import TURNS, WORK, ServerClients, Work
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 CONFIG = str(Path(__file__).with_name("clock_graphs.json"))
 LEASE_S = 5.0
+_TIMEOUT_S = 60.0
 
 
 @dataclass
@@ -60,106 +59,51 @@ def clock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeClock]:
         yield FakeClock(parent, file)
 
 
-@dataclass
-class ServerClients:
-    """A server's clients for HTTP and for LangGraph's API."""
-
-    http: httpx.AsyncClient
-    wire: LangGraphClient
-
-    async def post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
-        reply = await self.http.post(path, json={"provider": "offline", **body})
-        assert reply.status_code == 200, reply.text
-        parsed: dict[str, Any] = reply.json()
-        return parsed
-
-    async def ask(self, thread: str, text: str) -> None:
-        """Draft a text, up to the question whether to publish it."""
-        await self.wire.runs.wait(thread, "post", input={"text": text})
-        state: Any = await self.wire.threads.get_state(thread)
-        assert [one["value"] for one in state["interrupts"]] == [{"publish": text}]
-
-    async def answer(self, thread: str, answer: str) -> None:
-        done: Any = await self.wire.runs.wait(thread, "post", command={"resume": answer})
-        assert done["answers"][-1] == answer, done
-
-    async def count_published(self, thread: str) -> int:
-        item: Any = await self.wire.store.get_item(PUBLISHED, thread)
-        return int(item["value"]["times"])
-
-    async def values(self, thread: str) -> dict[str, Any]:
-        state: Any = await self.wire.threads.get_state(thread)
-        assert state["next"] == []
-        state_values: dict[str, Any] = state["values"]
-        return state_values
-
-    async def messages(self, thread: str) -> list[str]:
-        """The contents of a person's messages."""
-        values = await self.values(thread)
-        return [each["content"] for each in values["messages"] if each["type"] == "human"]
+@asynccontextmanager
+async def clients(url: str) -> AsyncIterator[ServerClients]:
+    async with httpx.AsyncClient(base_url=url, timeout=_TIMEOUT_S) as http, get_client(url=url) as wire:
+        yield ServerClients(http, wire)
 
 
 @asynccontextmanager
 async def start_server(warm_parent: WarmParent, redis: str) -> AsyncIterator[ServerClients]:
     pid, url = warm_parent.start(redis, LEASE_S, config=CONFIG)
     try:
-        until(lambda: is_answering(url), "the server answers", patience_s=40)
-        async with httpx.AsyncClient(base_url=url, timeout=30) as http, get_client(url=url) as wire:
-            yield ServerClients(http, wire)
+        until(lambda: is_answering(url), "the server answers", patience_s=90)
+        async with clients(url) as server:
+            yield server
     finally:
         os.kill(pid, signal.SIGKILL)
 
 
-async def post_in_turns(one: ServerClients, other: ServerClients) -> None:
-    """Two posts: one server asks, the other gets the answer."""
-    thread = str((await one.wire.threads.create())["thread_id"])
-    for turn, (asking_server, answering_server) in enumerate([(one, other), (other, one)], 1):
-        await asking_server.ask(thread, f"text {turn}")
-        await answering_server.answer(thread, f"yes {turn}")
-        expected = [[f"{name} {number}" for number in range(1, turn + 1)] for name in ("text", "yes")]
-        for server in (asking_server, answering_server):
-            values = await server.values(thread)
-            assert [values["texts"], values["answers"]] == expected
-        assert await asking_server.count_published(thread) == turn
-    history: Any = await one.wire.threads.get_history(thread, limit=50)
-    steps = [state["metadata"]["step"] for state in history]
-    assert steps == sorted(steps, reverse=True)
-    earlier_states: Any = await other.wire.threads.get_history(
-        thread, limit=50, before=history[3]["checkpoint"]
-    )
-    assert [state["checkpoint"] for state in earlier_states] == [state["checkpoint"] for state in history[4:]]
+def by_shift(*sampled: int) -> pytest.MarkDecorator:
+    """Parameters for the seconds by which a clock is wrong; all but a sample with `--long` alone."""
+    rows = [
+        shift if shift in sampled else pytest.param(shift, marks=pytest.mark.long)
+        for shift in (-3600, -60, -1, 1, 60, 3600)
+    ]
+    return pytest.mark.parametrize("shift_s", rows)
 
 
-async def ad_in_turns(one: ServerClients, other: ServerClients) -> None:
-    ad = f"ad-{uuid.uuid4().hex}"
-    thread = (await one.post("/api/ai/generate", {**GENERATE, "adId": ad}))["conversationId"]
-    count_before = len(await one.messages(thread))
-    texts = [f"Make the music {how}" for how in ("more upbeat", "calmer", "more upbeat")]
-    for turn, (server, message) in enumerate(zip((other, one, other), texts, strict=True), 2):
-        reply = await server.post(f"/api/ads/{ad}/chat", {"message": message})
-        assert reply["drafts"] == {"music": f"v{turn}"}
-    for server in (one, other):
-        assert (await server.messages(thread))[count_before:] == texts
+def by_workflow(*sampled: str) -> pytest.MarkDecorator:
+    """Parameters for the works; all but a sample with `--long` alone."""
+    rows = [name if name in sampled else pytest.param(name, marks=pytest.mark.long) for name in WORK]
+    return pytest.mark.parametrize("workflow", rows)
 
 
-async def page_in_turns(one: ServerClients, other: ServerClients) -> None:
-    page = f"page-{uuid.uuid4().hex}"
-    texts = [f'Change the headline to "Bread at {hour}"' for hour in ("four", "five", "six")]
-    for server, message in zip((one, other, one), texts, strict=True):
-        thread = (await server.post(f"/api/pages/{page}/chat", {"message": message}))["conversationId"]
-    for server in (one, other):
-        assert await server.messages(thread) == texts
-        assert "Bread at six" in (await server.http.get(f"/api/pages/{page}")).text
-
-
-@pytest.mark.parametrize("shift_s", [-3600, -60, -1, 1, 60, 3600])
+@by_shift(-60)
+@by_workflow("a graph of one's own", "video")
 async def test_turns_alternate_between_servers_whose_clocks_are_apart(
-    redis: str, warm_parent: WarmParent, clock: FakeClock, shift_s: int
+    redis: str, warm_parent: WarmParent, clock: FakeClock, shift_s: int, workflow: str
 ) -> None:
     clock.set(shift_s)
     async with start_server(warm_parent, redis) as right, start_server(clock.warm_parent, redis) as wrong:
-        for use in (post_in_turns, ad_in_turns, page_in_turns):
-            await use(right, wrong)
+        for servers in ((right, wrong, right), (wrong, right, wrong)):
+            work = WORK[workflow]()
+            for number, server in enumerate(servers, 1):
+                await work.turn(server, number)
+            for server in (right, wrong):
+                await work.check(server)
 
 
 async def test_a_server_whose_clock_is_ahead_deletes_nothing_before_its_time(
@@ -191,21 +135,64 @@ async def test_crons_follow_the_clock_of_redis(redis: str, clock: FakeClock) -> 
         assert datetime.fromisoformat(cron["created_at"]) <= datetime.now(UTC)
 
 
-@pytest.mark.parametrize("shift_s", [-1, -60, -3600])
-async def test_a_conversation_continues_after_a_restart_with_an_earlier_clock(
-    redis: str, clock: FakeClock, shift_s: int
+@by_shift(-3600)
+@by_workflow("pages")
+async def test_a_conversation_continues_after_a_restart_with_another_clock(
+    redis: str, clock: FakeClock, shift_s: int, workflow: str
 ) -> None:
-    page, thread = f"page-{uuid.uuid4().hex}", str(uuid.uuid4())
-    texts = [f'Change the headline to "Bread at {hour}"' for hour in ("four", "five")]
-    clock.set(0)
-    async with start_server(clock.warm_parent, redis) as server:
-        await server.wire.threads.create(thread_id=thread)
-        await server.ask(thread, "text")
-        conversation = (await server.post(f"/api/pages/{page}/chat", {"message": texts[0]}))["conversationId"]
+    """It is set back again with the next restart."""
+    work = WORK[workflow]()
+    for number, shift in enumerate((0, shift_s, 0), 1):
+        clock.set(shift)
+        async with start_server(clock.warm_parent, redis) as server:
+            await work.turn(server, number)
+            if number == TURNS:
+                await work.check(server)
+
+
+@by_shift(60)
+@by_workflow("ads")
+async def test_a_turn_of_a_process_with_a_wrong_clock_that_dies_is_done_once(
+    redis: str,
+    warm_parent: WarmParent,
+    clock: FakeClock,
+    request: pytest.FixtureRequest,
+    shift_s: int,
+    workflow: str,
+) -> None:
+    """It is killed at a message to Redis in the middle of the second turn, and another server goes on."""
     clock.set(shift_s)
-    async with start_server(clock.warm_parent, redis) as server:
-        await server.answer(thread, "yes")
-        await server.post(f"/api/pages/{page}/chat", {"message": texts[1]})
-        assert (await server.values(thread))["answers"] == ["yes"]
-        assert await server.count_published(thread) == 1
-        assert await server.messages(conversation) == texts
+    target = redis.removeprefix("unix://").split("?")[0]
+    shares = (0.3, 0.6, 0.9) if request.config.getoption("--long") else (0.6,)
+    async with KillingProxy(f"{target}-clock", target) as proxy, start_server(warm_parent, redis) as right:
+        servers = KillableServer(clock.warm_parent, proxy, redis)
+        servers.config = CONFIG
+        count = await count_messages(servers, WORK[workflow]())
+        for share in shares:
+            work = WORK[workflow]()
+            await work.turn(right, 1)
+            kill = Kill(at=max(1, int(count * share)), when="after")
+            await servers.run_until_killed(kill, partial(second_turn, work))
+            for number in (2, 3):
+                await work.turn(right, number)
+            await work.check(right)
+
+
+async def second_turn(work: Work, url: str) -> None:
+    async with clients(url) as server:
+        await work.turn(server, 2)
+
+
+async def count_messages(servers: KillableServer, work: Work) -> int:
+    """Count the messages that the second turn of this work sends to Redis."""
+    never = Kill(at=-1, when="before")
+
+    async def use(url: str) -> None:
+        never.armed = False
+        async with clients(url) as server:
+            await work.turn(server, 1)
+        never.armed = True
+        await second_turn(work, url)
+
+    await servers.run_until_killed(never, use)
+    return never.message_count

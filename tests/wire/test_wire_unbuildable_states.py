@@ -172,13 +172,15 @@ async def test_a_history_has_the_states_that_can_be_built_and_the_reason_for_the
         state["parent_checkpoint"] for state in states_before
     ]
     unbuildable, *buildable = states
-    assert (unbuildable["values"], unbuildable["next"], unbuildable["tasks"]) == ({}, [], [])
+    stored: Any = states_before[0]["values"]
+    assert stored == {"name": "x"}
+    assert (unbuildable["values"], unbuildable["next"], unbuildable["tasks"]) == (stored, [], [])
     assert "cannot be built: size: Field required" in unbuildable["error"]
     assert all("error" not in state for state in buildable)
     assert buildable
     body = {"select": ["values"], "limit": 1}
     reply = await http.post(f"/threads/{thread}/history", json=body)
-    assert reply.json() == [{"values": {}, "error": unbuildable["error"]}]
+    assert reply.json() == [{"values": stored, "error": unbuildable["error"]}]
 
 
 @pytest.mark.parametrize("graph", ["renamed", "shorter"])

@@ -1,0 +1,376 @@
+"""Everything that an owner has as one file: export, and import where none of it exists."""
+
+import asyncio
+import tempfile
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from itertools import groupby, islice
+from typing import IO, Annotated, Any, Final
+from urllib.parse import quote
+
+from fastapi import APIRouter, Query, Request
+from pydantic import ValidationError
+from starlette.responses import Response, StreamingResponse
+
+from callsheet.server.artefacts import archive as thread_archives
+from callsheet.server.artefacts.archive import MEDIA_TYPE, ThreadArchive
+from callsheet.server.artefacts.deletion import delete_artefact
+from callsheet.server.artefacts.schemas import ImportedData
+from callsheet.server.http.auth import current_owner, get_caller
+from callsheet.server.http.context import AppContext, app_context
+from callsheet.server.http.errors import documented_responses
+from callsheet.server.http.policy import API_READ, API_WRITE, BodyLimit, with_policy
+from callsheet.server.http.replies import JsonReply
+from callsheet.server.http.requests import UPLOAD_BODY, StrictRoute, identifier, receive_upload
+from callsheet.server.langgraph import retention
+from callsheet.server.langgraph.crons import next_due_ms
+from callsheet.state.campaigns.campaign import Campaign
+from callsheet.state.campaigns.filters import Filters
+from callsheet.state.errors import Busy, CallsheetError, Conflict, Invalid, Missing
+from callsheet.storage import indexes, thread_search
+from callsheet.storage.archive.owner_file import LEFT_OUT, THREAD, FileEntry, OwnerFileWriter, read_entries
+from callsheet.storage.archive.owner_records import CHUNK, RecordKind, Row, record_kinds
+from callsheet.storage.artefacts.artefacts import Artefact
+from callsheet.storage.campaigns.library import max_campaigns
+from callsheet.storage.crons import Cron
+from callsheet.storage.redis import keys
+from callsheet.storage.redis.connection import Storage
+from callsheet.storage.threads import threads
+from callsheet.storage.threads.threads import Thread
+from callsheet.tools.campaigns import libraries
+
+_NAMED: Final = 20
+"""Most existing things that a refusal names."""
+_CAMPAIGNS: Final = "campaign_search"
+"""Graph of the workflow that has a library."""
+_BODIES: Final = 10
+"""An owner's file may be so many times as large as a thread's."""
+
+
+@dataclass(frozen=True)
+class CampaignRecords:
+    """Campaigns of the owner's own library."""
+
+    storage: Storage
+    name = "campaign"
+
+    async def read(self, owner: str) -> AsyncIterator[Row]:
+        """Yield each campaign, newest first."""
+        index = await libraries.own_library(self.storage, owner)
+        if await index.count():
+            async for page in index.export(Filters()):
+                for campaign in page:
+                    yield campaign.model_dump(mode="json")
+
+    def check(self, row: Row) -> None:
+        """Raise pydantic's error for a row that is no campaign."""
+        Campaign.model_validate(row)
+
+    async def existing(self, owner: str, rows: Sequence[Row]) -> list[str]:
+        """Return the ids that the owner has already."""
+        index = await libraries.own_library(self.storage, owner)
+        return [campaign.id for campaign in await index.get([row["id"] for row in rows])]
+
+    async def most(self, owner: str) -> int | None:
+        """Return how many more the owner may have; None for no limit."""
+        limit = max_campaigns()
+        return limit - await (await libraries.own_library(self.storage, owner)).count() if limit else None
+
+    async def write(self, owner: str, rows: Sequence[Row]) -> None:
+        """Write campaigns."""
+        index = await libraries.own_library(self.storage, owner)
+        await index.put([Campaign.model_validate(row) for row in rows])
+
+    async def remove(self, owner: str, rows: Sequence[Row]) -> None:
+        """Remove campaigns. Twice is safe."""
+        await (await libraries.own_library(self.storage, owner)).delete([row["id"] for row in rows])
+
+
+@dataclass(frozen=True)
+class OwnerData:
+    """Export and import of an owner's data."""
+
+    ctx: AppContext
+    archive: ThreadArchive
+    owner: str
+
+    @property
+    def kinds(self) -> dict[str, RecordKind]:
+        """The kinds of records by name, in the order of the file."""
+        storage, most = self.ctx.storage, self.ctx.settings.crons_per_owner
+        kinds = [*record_kinds(storage, _next_ms, most)]
+        # Their search is an extra that a server without the workflow need not have.
+        campaigns = [CampaignRecords(storage)] if _CAMPAIGNS in self.ctx.workflows.graphs else []
+        return {kind.name: kind for kind in (*kinds, *campaigns)}
+
+    async def export(self) -> AsyncIterator[bytes]:
+        """Yield the file; a thread whose run is active is left out, and named in it."""
+        writer = OwnerFileWriter()
+        yield writer.header({"callsheet": self.archive.version, "owner": self.owner})
+        for kind in self.kinds.values():
+            async for row in kind.read(self.owner):
+                yield writer.entry(FileEntry(kind.name, row))
+        async for entry in self._threads():
+            yield writer.entry(entry)
+        yield writer.end()
+
+    async def _threads(self) -> AsyncIterator[FileEntry]:
+        storage, owner = self.ctx.storage, self.owner
+        await thread_search.enter_announced(storage.redis, owner)
+        exported: set[str] = set()
+        async for thread in _names(storage, keys.owned_threads(owner)):
+            try:
+                lines = await thread_archives.export_file(self.archive, thread, owner)
+                content = b"".join([line async for line in lines])
+                exported |= set(await threads.artefacts_of(storage, thread))
+                yield FileEntry(THREAD, {"id": thread, "artefactOnly": False}, content)
+            except Missing:
+                continue
+            except Busy as error:
+                exported |= set(await threads.artefacts_of(storage, thread))
+                yield FileEntry(LEFT_OUT, {"thread": thread, "reason": error.message})
+        for kind in dict.fromkeys(spec.artefact.kind for spec in self.ctx.workflows.specs.values()):
+            async for entry in self._artefacts(kind, exported):
+                yield entry
+
+    async def _artefacts(self, kind: str, exported: Collection[str]) -> AsyncIterator[FileEntry]:
+        """Yield the files of the artefacts whose thread was deleted: those that are not exported."""
+        async for name in _names(self.ctx.storage, keys.owned_artefacts(self.owner, kind)):
+            if f"{kind}:{name}" in exported:
+                continue
+            lines = thread_archives.export_artefact(self.archive, kind, name, self.owner)
+            if content := b"".join([line async for line in lines]):
+                yield FileEntry(THREAD, {"id": f"{kind}:{name}", "artefactOnly": True}, content)
+
+    async def import_all(self, file: IO[bytes], *, trusted: bool = False) -> dict[str, Any]:
+        """Write everything in the file for the owner, and return the number of each kind.
+
+        The file is read completely before, and refused with `Conflict` if the owner has any of it. Raises
+        `Invalid` for another file. A kind that fails is not written at all; the error says which are.
+        """
+        left_out = await self._check(file, trusted=trusted)
+        counts: dict[str, int] = {}
+        for name, kind in self.kinds.items():
+            await self._write(_RecordWriter(kind, self.owner), file, name, counts)
+        await self._write(_ThreadWriter(self, trusted), file, THREAD, counts)
+        counts["thread"] = counts.pop(THREAD)
+        return {"imported": counts, "leftOut": left_out}
+
+    async def _check(self, file: IO[bytes], *, trusted: bool) -> list[dict[str, str]]:
+        """Return the threads that the export has left out; raise for what cannot be imported."""
+        kinds, left_out, existing = self.kinds, list[dict[str, str]](), list[str]()
+        counts: dict[str, int] = {}
+        async for name, entries in _chunks(file):
+            counts[name] = counts.get(name, 0) + len(entries)
+            if name == LEFT_OUT:
+                left_out += [
+                    {"thread": str(one.data["thread"]), "reason": str(one.data["reason"])} for one in entries
+                ]
+            elif name == THREAD:
+                for one in entries:
+                    existing += await thread_archives.check_file(
+                        self.archive, one.content, self.owner, trusted=trusted
+                    )
+            elif name in kinds:
+                rows = [one.data for one in entries]
+                await asyncio.to_thread(_check_rows, kinds[name], rows)
+                existing += [f"{name} {one!r}" for one in await kinds[name].existing(self.owner, rows)]
+            else:
+                raise Invalid(f"the file has a line of the unknown type {name[:40]!r}", remedy=_REMEDY)
+        _require_none(existing)
+        await self._check_limits(counts)
+        return left_out
+
+    async def _check_limits(self, counts: Mapping[str, int]) -> None:
+        """Raise `Invalid` for more records of a kind than the owner may have."""
+        for name, kind in self.kinds.items():
+            most, count = await kind.most(self.owner), counts.get(name, 0)
+            if most is not None and count > most:
+                raise Invalid(
+                    f"the file has {count} records of kind {name!r}, and {self.owner!r} may have "
+                    f"{max(0, most)} more; nothing was imported",
+                    remedy="delete some that you no longer need, or raise the limit of the server",
+                )
+
+    async def _write(
+        self, writer: "_RecordWriter | _ThreadWriter", file: IO[bytes], name: str, counts: dict[str, int]
+    ) -> None:
+        """Write all entries of a kind, or none of them."""
+        counts[name] = 0
+        try:
+            async for each, entries in _chunks(file):
+                if each == name:
+                    await writer.write(entries)
+                    counts[name] += len(entries)
+        except CallsheetError as error:
+            await self._remove(writer, file, name, counts.pop(name))
+            done = ", ".join(f"{number} of kind {kind!r}" for kind, number in counts.items() if number)
+            raise type(error)(
+                f"{error.message}; nothing of kind {name!r} was imported, and before it {done or 'nothing'}",
+                remedy=error.remedy,
+            ) from error
+        except BaseException:
+            await self._remove(writer, file, name, counts[name])
+            raise
+
+    async def _remove(
+        self, writer: "_RecordWriter | _ThreadWriter", file: IO[bytes], name: str, count: int
+    ) -> None:
+        """Remove the first entries of a kind, with those of the chunk in which an error came."""
+        async for each, entries in _chunks(file):
+            if each == name:
+                await writer.remove(entries)
+                count -= len(entries)
+                if count < 0:
+                    return
+
+
+_REMEDY: Final = "export the data again"
+
+
+@dataclass(frozen=True)
+class _RecordWriter:
+    kind: RecordKind
+    owner: str
+
+    async def write(self, entries: Sequence[FileEntry]) -> None:
+        await self.kind.write(self.owner, [entry.data for entry in entries])
+
+    async def remove(self, entries: Sequence[FileEntry]) -> None:
+        await self.kind.remove(self.owner, [entry.data for entry in entries])
+
+
+@dataclass(frozen=True)
+class _ThreadWriter:
+    data: OwnerData
+    trusted: bool
+    written: list[tuple[Thread, list[str]]] = field(default_factory=list)
+    """Threads that were imported, each with its artefacts as `kind:id`."""
+
+    async def write(self, entries: Sequence[FileEntry]) -> None:
+        owner, storage = self.data.owner, self.data.ctx.storage
+        for entry in entries:
+            record = await thread_archives.import_file(
+                self.data.archive, entry.content, owner, trusted=self.trusted
+            )
+            self.written.append((record, await threads.artefacts_of(storage, record.id)))
+            if entry.data.get("artefactOnly"):
+                async with threads.hold(storage, record.id, owner, deletes=True):
+                    await threads.delete(storage, record)
+
+    async def remove(self, entries: Sequence[FileEntry]) -> None:
+        del entries
+        ctx = self.data.ctx
+        while self.written:
+            record, names = self.written.pop()
+            for kind, _, name in (one.partition(":") for one in names):
+                with suppress(Missing):
+                    await delete_artefact(ctx, Artefact(ctx.storage, kind, name, record.owner), record)
+            with suppress(Missing):
+                await retention.delete_thread(ctx, record)
+
+
+def _require_none(existing: Sequence[str]) -> None:
+    """Raise `Conflict` if anything exists already."""
+    if existing:
+        more = f" and {len(existing) - _NAMED} more" if len(existing) > _NAMED else ""
+        raise Conflict(
+            f"there is already {', '.join(existing[:_NAMED])}{more}; nothing was imported",
+            remedy="import the file elsewhere, or delete these first",
+        )
+
+
+def _check_rows(kind: RecordKind, rows: Sequence[Row]) -> None:
+    for row in rows:
+        try:
+            kind.check(row)
+        except (ValueError, TypeError, KeyError) as error:
+            shown = error.errors(include_url=False)[0]["msg"] if isinstance(error, ValidationError) else error
+            raise Invalid(f"a record of kind {kind.name!r} is wrong: {shown}", remedy=_REMEDY) from error
+
+
+def _next_ms(cron: Cron, after_ms: int) -> int | None:
+    return next_due_ms(cron.schedule, cron.timezone, after_ms, cron.end_ms)
+
+
+async def _chunks(file: IO[bytes]) -> AsyncIterator[tuple[str, list[FileEntry]]]:
+    """Yield the entries of the file by type, some at a time; threads one at a time."""
+    groups = _groups(read_entries(file))
+    while chunk := await asyncio.to_thread(next, groups, None):
+        yield chunk
+
+
+def _groups(entries: Iterator[FileEntry]) -> Iterator[tuple[str, list[FileEntry]]]:
+    for name, group in groupby(entries, key=lambda entry: entry.type):
+        while chunk := [*islice(group, 1 if name == THREAD else CHUNK)]:
+            yield name, chunk
+
+
+async def _names(storage: Storage, key: str) -> AsyncIterator[str]:
+    """Yield the names of a list of the owner, the one that changed longest ago first."""
+    after: str | None = None
+    while True:
+        page = await indexes.read_page(storage, key, after, CHUNK, oldest_first=True)
+        for name in page.ids:
+            yield name
+        if (after := page.next) is None:
+            return
+
+
+router = APIRouter(prefix="/api/data", route_class=StrictRoute, tags=["data as files"])
+_EXPORT: Final[dict[int | str, dict[str, Any]]] = {
+    **documented_responses(400, 403, 500, 503, 504, reply=None),
+    200: {"content": {MEDIA_TYPE: {"schema": {"type": "string"}}}, "description": "The file"},
+}
+_IMPORT: Final = documented_responses(400, 403, 409, 413, 422, 500, 503, 504, reply=ImportedData, status=201)
+_IMPORT_POLICY: Final = replace(
+    API_WRITE,
+    audit="data.import",
+    body=BodyLimit(
+        lambda settings: _BODIES * settings.max_import_bytes, "raise CALLSHEET_MAX_IMPORT_BYTES", spooled=True
+    ),
+)
+_Owner = Annotated[str | None, Query(max_length=255, description="Another owner; needs the permission admin")]
+
+
+@router.get("/export", responses=_EXPORT, response_class=Response)
+@with_policy(replace(API_READ, audit="data.export"))
+async def export_data(request: Request, owner: _Owner = None) -> Response:
+    """Export all that an owner has: threads with artefacts, campaigns, store, assistants, crons, settings.
+
+    JSON lines with checksums, streamed. It has no API keys and no webhooks. A thread with an active run is
+    left out, and named in a line.
+    """
+    data = _data_of(request, owner)
+    name = f"attachment; filename*=UTF-8''{quote(data.owner, safe='')}.jsonl"
+    return StreamingResponse(data.export(), media_type=MEDIA_TYPE, headers={"Content-Disposition": name})
+
+
+@router.post("/import", status_code=201, responses=_IMPORT, response_model=None, openapi_extra=UPLOAD_BODY)
+@with_policy(_IMPORT_POLICY)
+async def import_data(
+    request: Request,
+    owner: _Owner = None,
+    trust: Annotated[
+        bool | None, Query(description="Read types of any library; from the operator's terminal alone")
+    ] = None,
+) -> JsonReply:
+    """Import an owner's exported file, the body or in a form; all of it becomes the caller's.
+
+    409, and nothing is written, if any of it exists. Each kind of record is written whole or not at all.
+    """
+    if trust:
+        get_caller(request.scope).require("operator")
+    data = _data_of(request, owner)
+    with await asyncio.to_thread(tempfile.TemporaryFile) as file:
+        await receive_upload(request, file)
+        return JsonReply(await data.import_all(file, trusted=bool(trust)), 201)
+
+
+def _data_of(request: Request, owner: str | None) -> OwnerData:
+    if owner is not None and owner != current_owner(request):
+        get_caller(request.scope).require("admin")
+        identifier(owner, "owner")
+    ctx = app_context(request)
+    return OwnerData(ctx, thread_archives.thread_archive(request), owner or current_owner(request))

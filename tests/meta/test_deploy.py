@@ -152,6 +152,8 @@ def test_the_proxies_buffer_no_stream_and_wait_as_long_as_a_run_may_take() -> No
     import_bytes = Settings.model_fields["max_import_bytes"].default
     assert int(nginx["client_max_body_size"].removesuffix("m")) * 1_000_000 >= import_bytes
     assert text("nginx.conf").count("{") == text("nginx.conf").count("}")
+    for name in ("server-1", "server-2"):
+        assert f"server {name}:2024 max_fails=0;" in text("nginx.conf")
     haproxy = text("haproxy.cfg")
     assert "option httpchk GET /ready" in haproxy
     assert "timeout server 1h" in haproxy

@@ -44,6 +44,9 @@ class RenderRequest(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     versions: ChosenVersions = Field("newest", description="Which version stands for its stream")
+    voices: str = Field("", max_length=80, description="Version of the voices in place of the chosen one")
+    music: str = Field("", max_length=80, description="Version of the music in place of the chosen one")
+    sfx: str = Field("", max_length=80, description="Version of the effects in place of the chosen one")
     format: AudioFormat = "mp3"
     profile: ProfileName = Field("spotify", description="Place of delivery: loudness, peaks, silence")
     track: str = Field(
@@ -106,14 +109,17 @@ async def read_score(ref: AdRef, request: RenderRequest) -> AdScore:
     require_audio()
     stored = await ref.artefact.streams(ad.STREAMS)
     chosen = edits.chosen_versions(stored, request.versions)
+    for name in ad.STREAMS:
+        if version_id := str(getattr(request, name)):
+            chosen[name] = await ref.artefact.version(name, version_id)
     streams = {name: version.data for name, version in chosen.items()}
     tracks = streams.get("voices", {}).get("voiceTracks", ())
     timeline = service.timeline_of(ref.thread, ref.facts, streams)
     _require_playable(ref, request, timeline, streams)
     language, spot_s = service.language_and_length(ref.thread, ref.facts, streams)
     speech = find_speech()
-    names = await ad_pronunciations(ref)
-    written = [{**track, "text": respell(track["text"], names)} for track in tracks]
+    own, of_owner = await ad_pronunciations(ref)
+    written = [{**track, "text": respell(track["text"], of_owner | own)} for track in tracks]
     return AdScore(
         ref=ref,
         request=request,
@@ -127,10 +133,10 @@ async def read_score(ref: AdRef, request: RenderRequest) -> AdScore:
     )
 
 
-async def ad_pronunciations(ref: AdRef) -> dict[str, str]:
-    """Return how names are spoken in an ad: its owner's pronunciations, and over them its own."""
+async def ad_pronunciations(ref: AdRef) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the pronunciations of an ad, which win, and those of its owner."""
     own: dict[str, str] = json.loads((await ref.artefact.meta()).get(PRONUNCIATIONS, "{}"))
-    return {**await pronunciations.read(ref.storage, ref.thread.owner), **own}
+    return own, await pronunciations.read(ref.storage, ref.thread.owner)
 
 
 def _require_playable(

@@ -121,6 +121,14 @@ class PronunciationMap(BaseModel):
     names: Pronunciations
 
 
+class AdPronunciations(PronunciationMap):
+    """Pronunciations of names in an ad."""
+
+    ownerNames: Pronunciations | None = Field(
+        None, description="Those of the owner, which count for names that the ad has none for; read only"
+    )
+
+
 def check_names(facts: Mapping[str, str]) -> None:
     """Raise `Invalid` for pronunciations of an imported ad that no route has written."""
     try:
@@ -130,7 +138,7 @@ def check_names(facts: Mapping[str, str]) -> None:
 
 
 _NAMES: Final = documented_responses(400, 403, 413, 422, 500, 503, 504, reply=PronunciationMap)
-_AD_NAMES: Final = documented_responses(400, 403, 404, 413, 422, 500, 503, 504, reply=PronunciationMap)
+_AD_NAMES: Final = documented_responses(400, 403, 404, 413, 422, 500, 503, 504, reply=AdPronunciations)
 
 
 @name_router.get("", responses=_NAMES)
@@ -151,22 +159,31 @@ async def set_pronunciations(body: PronunciationMap, request: Request) -> Pronun
 @router.get("/pronunciations", responses=_AD_NAMES)
 @with_policy(API_READ)
 async def list_ad_pronunciations(ad_id: str, request: Request) -> dict[str, Any]:
-    """List the pronunciations of names in this ad, the owner's included."""
+    """List the ad's own pronunciations of names, and those of its owner, over which they win."""
     ref = await edits.find_ad(app_context(request).storage, ad_id, current_owner(request))
-    return {"names": await audio.ad_pronunciations(ref)}
+    return await _ad_names(ref)
+
+
+async def _ad_names(ref: edits.AdRef) -> dict[str, Any]:
+    own, of_owner = await audio.ad_pronunciations(ref)
+    return {"names": own, "ownerNames": of_owner}
 
 
 @router.put("/pronunciations", responses=_AD_NAMES)
 @with_policy(API_WRITE)
-async def set_ad_pronunciations(ad_id: str, body: PronunciationMap, request: Request) -> dict[str, Any]:
-    """Set the pronunciations of names in this ad; each wins over the owner's.
+async def set_ad_pronunciations(ad_id: str, body: AdPronunciations, request: Request) -> dict[str, Any]:
+    """Set the ad's own pronunciations of names, in place of its earlier ones; each wins over the owner's.
 
-    Returns all that apply.
+    What GET returned may be sent as it is; 422 for `ownerNames` that are not the owner's.
     """
     ref = await edits.find_ad(app_context(request).storage, ad_id, current_owner(request))
+    _, of_owner = await audio.ad_pronunciations(ref)
+    if body.ownerNames not in (None, of_owner):
+        rule = "`ownerNames` are not the owner's pronunciations, which an ad cannot change"
+        raise Invalid(rule, remedy="leave them out, or change them with PUT /api/pronunciations")
     names = json.dumps(body.names, ensure_ascii=False)
     await ref.artefact.set_facts({audio.PRONUNCIATIONS: names})
-    return {"names": await audio.ad_pronunciations(ref)}
+    return await _ad_names(ref)
 
 
 @router.get(

@@ -9,7 +9,14 @@ from typing import Any, Final
 
 from dotenv import load_dotenv
 
-from callsheet.server.cli import artefacts, completion, operator_commands, server_commands, wire
+from callsheet.server.cli import (
+    artefacts,
+    completion,
+    operator_commands,
+    pronunciations,
+    server_commands,
+    wire,
+)
 from callsheet.server.cli.client import Place, ServerClient
 from callsheet.server.cli.kinds import ADS, CAMPAIGNS, KINDS, LESSONS, PAGES, VIDEOS, Kind
 from callsheet.server.cli.output import print_error, say
@@ -139,6 +146,7 @@ def _verbs(kind: Kind) -> list[str]:
         "export": kind.exports,
         "undo, preview": kind is VIDEOS,
         "listen": kind in {ADS, LESSONS},
+        "pronunciations": kind is ADS,
         "quiz": kind is LESSONS,
         "check": kind is PAGES,
         "import": kind is CAMPAIGNS,
@@ -262,9 +270,24 @@ def _add_listen(group: CommandGroup, kind: Kind) -> None:
         parser.add_argument("--segment", help="Hear one segment, such as hook [all].")
         parser.add_argument("--version", help="Version of the narration [the newest].")
         return
+    _add_pronunciations(group)
     parser.add_argument("--track", help="Hear one track, such as track-0, or voices, music or sfx [all].")
     parser.add_argument("--active", action="store_true", help="Hear the active versions [the newest].")
     parser.add_argument("--profile", help="spotify, ebu-r128, atsc-a85, podcast or plain [spotify].")
+
+
+def _add_pronunciations(group: CommandGroup) -> None:
+    parser = group.command(
+        "pronunciations",
+        pronunciations.pronunciations,
+        "Show or set how names are spoken: in one ad, or in all ads and narrations of yours.",
+        'ads pronunciations ID --set "Miel=mee-ell"',
+    )
+    parser.add_argument("id", nargs="?", metavar="ID", help="The ad [all ads and narrations of yours].")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="NAME=WORDS", help="How to speak a name."
+    )
+    parser.add_argument("--remove", action="append", default=[], metavar="NAME", help="Speak it as written.")
 
 
 def _add_quiz(group: CommandGroup) -> None:

@@ -10,7 +10,6 @@ from rich.text import Text
 
 from callsheet.server.cli.kinds import ADS, CAMPAIGNS, LESSONS, PAGES, VIDEOS, Kind
 from callsheet.server.cli.output import facts, grid, text
-from callsheet.state.ads.profiles import PROFILES
 
 View = Mapping[str, Any]
 _STREAMS: Final[Mapping[str, tuple[str, str]]] = {
@@ -36,8 +35,6 @@ _NARROW: Final = 72
 _TIME_WIDTH: Final = 17
 _WIDEST_NAME: Final = 28
 _WIDEST_BAR: Final = 72
-_EDGES_S: Final = 2 * PROFILES["spotify"].silence_s
-"""Silence at both ends of a rendered ad, together."""
 _SHOWN: Final = 10
 """Campaigns that an answer shows."""
 
@@ -222,16 +219,10 @@ class _Bars:
 def _length(timeline: View) -> Text:
     length_s, spot_s = timeline["durationSeconds"], timeline["spotSeconds"]
     how = ", measured" if timeline["timing"] == "measured" else ""
-    speech_s = max((span["end"] for span in timeline["voices"]), default=0.0)
-    if timeline["fits"] and speech_s > spot_s - _EDGES_S:
-        words = f"  fits the spot of {spot_s:g} s only without the silence at both ends, {_EDGES_S:g} s{how}"
-        return Text.assemble((f"{length_s:.1f} s", "yellow"), (words, "dim"))
     if timeline["fits"]:
         return Text.assemble((f"{length_s:.1f} s", "green"), (f"  fits the spot of {spot_s:g} s{how}", "dim"))
-    over_s = length_s - spot_s
-    return Text.assemble(
-        (f"{length_s:.1f} s", "red"), (f"  {over_s:.1f} s too long for the spot of {spot_s:g} s{how}", "dim")
-    )
+    over = f"  with its silence {timeline['overSeconds']:.1f} s too long for the spot of {spot_s:g} s{how}"
+    return Text.assemble((f"{length_s:.1f} s", "red"), (over, "dim"))
 
 
 def _page_changes(reply: View) -> Table:

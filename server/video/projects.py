@@ -22,7 +22,7 @@ from callsheet.state.lessons.narration import Narration, Segment
 from callsheet.state.plan import Step
 from callsheet.state.times import iso_time_or_none
 from callsheet.state.versions import Origin, Version, origin, status
-from callsheet.state.video import otio, project
+from callsheet.state.video import otio, project, undo
 from callsheet.state.video.narrated import SpokenPart, narrated_scenes
 from callsheet.state.video.plan import RULES
 from callsheet.state.video.project import ORDER, Order, about
@@ -75,8 +75,11 @@ async def project_list(ctx: AppContext, owner: str, after: str | None, limit: in
 async def project_view(ref: ProjectRef) -> dict[str, Any]:
     """Return a project with its scenes, deleted scenes and locks."""
     order, heads = await read_scenes(ref.artefact)
+    records = await _executions(ref).newest(service.MAX_LISTED)
     return {
         **_project(ref, order),
+        "canUndo": undo.can_undo(records),
+        "canRedo": undo.can_redo(records),
         "scenes": [scene_view(order, name, head) for name, head in heads.items()],
         "deleted": [scene.model_dump() for scene in order.deleted],
         "locked": sorted((await ref.artefact.locks()).keys()),
@@ -179,11 +182,13 @@ def _project(ref: ProjectRef, order: Order) -> dict[str, Any]:
 
 async def execution_list(ref: ProjectRef, limit: int, after: str | None) -> dict[str, Any]:
     """Return a page of a project's executions, newest first, and where the next one begins."""
-    records = await Executions(ref.ctx.storage, "video", ref.artefact.id, ref.owner, RULES).newest(
-        limit + 1, after
-    )
+    records = await _executions(ref).newest(limit + 1, after)
     shown = [execution_summary(record) for record in records[:limit]]
     return {"executions": shown, "next": shown[-1]["id"] if len(records) > limit else None}
+
+
+def _executions(ref: ProjectRef) -> Executions:
+    return Executions(ref.ctx.storage, "video", ref.artefact.id, ref.owner, RULES)
 
 
 async def create_from(ctx: AppContext, owner: str, body: ProjectCreate, key: str | None) -> ProjectRef:

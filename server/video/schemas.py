@@ -89,6 +89,10 @@ class ProjectView(ProjectSummary):
     """Scenes that can be restored."""
     locked: list[str]
     """Ids of scenes that nothing may change, and `order`."""
+    canUndo: bool
+    """True if a plan changed something that is not undone."""
+    canRedo: bool
+    """True if nothing was changed after an undo."""
 
 
 class ExecutionList(TypedDict):

@@ -3,6 +3,9 @@
 from dataclasses import dataclass
 from typing import Final
 
+SILENCE_S: Final = 0.5
+"""Silence at each end of a file."""
+
 
 @dataclass(frozen=True)
 class Profile:
@@ -17,7 +20,7 @@ class Profile:
     tolerance_lu: float = 1.0
     peak_dbtp: float = -2.0
     """Highest true peak."""
-    silence_s: float = 0.5
+    silence_s: float = SILENCE_S
     """Silence before the first and after the last sound."""
     sample_rate: int = 44_100
     formats: tuple[str, ...] = ()

@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
+from callsheet.state.ads.profiles import SILENCE_S
 from callsheet.state.errors import Invalid
 from callsheet.state.languages import LANGUAGES, Language, find
 from callsheet.state.read_aloud import text_aloud
@@ -22,6 +23,8 @@ PAUSE_S = 0.25
 """Pause after each sentence or line break within a track."""
 ROUNDING_S = 0.05
 """Seconds by which an ad may exceed its spot."""
+EDGES_S: Final = 2 * SILENCE_S
+"""Silence at both ends of a file, which is part of the spot."""
 SHORT_SHARE = 0.5
 """Part of its spot below which an ad is short."""
 _PAUSE = re.compile(r"[;:](?=\s+\S)|[；：](?=.)")
@@ -59,7 +62,10 @@ class Timeline(TypedDict):
     durationSeconds: float
     """Actual length: the end of the last voice or effect."""
     fits: bool
-    """True when the actual length exceeds the requested one by at most 0.05 s."""
+    """True if the actual length, with half a second of silence at both ends, is within 0.05 s of the spot or
+    shorter: nothing is cut, and a rendered file is no longer than the spot."""
+    overSeconds: float
+    """Seconds by which it is longer, silence included; 0 if it fits."""
     short: bool
     """True when a script fills less than half of the requested length."""
     timing: Literal["estimated", "measured"]
@@ -89,10 +95,12 @@ def words_that_fit(
 ) -> tuple[int, str]:
     """Return how many words, or characters, of a language can be spoken in `seconds`, and their unit.
 
-    Effects before the first voice and after the last one take their time. A sentence of twelve words is
-    assumed between pauses; an unknown language counts as English.
+    The silence at both ends, and effects before the first voice and after the last one, take their time. A
+    sentence of twelve words is assumed between pauses; an unknown language counts as English.
     """
-    seconds -= sum(_duration(effect) for effect in effects if _placement(effect) in {"start", "end"})
+    seconds -= EDGES_S + sum(
+        _duration(effect) for effect in effects if _placement(effect) in {"start", "end"}
+    )
     spec = find(language) or _ENGLISH
     sentence = 12 if spec.unit == "word" else 12 * spec.rate / _ENGLISH.rate
     return int(max(0.0, seconds) / (1 / spec.rate + PAUSE_S / sentence)), f"{spec.unit}s"
@@ -139,10 +147,13 @@ def build_timeline(
     voices = _place_voices(tracks, {**speech_s, **lengths}, lead)
     sfx = _place_sfx(effects, voices, lead)
     end = max([span["end"] for span in (*voices, *sfx)], default=0.0)
+    over_s = end + EDGES_S - spot_s
+    fits = over_s <= ROUNDING_S
     result = Timeline(
         spotSeconds=spot_s,
         durationSeconds=round(end, 2),
-        fits=end <= spot_s + ROUNDING_S,
+        fits=fits,
+        overSeconds=0.0 if fits else round(over_s, 2),
         short=bool(voices) and end < spot_s * SHORT_SHARE,
         timing="estimated" if lengths or not tracks else "measured",
         voices=voices,

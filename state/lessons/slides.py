@@ -12,29 +12,34 @@ POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none';
 _RIGHT_TO_LEFT: Final = frozenset({"ar", "fa", "he", "ur"})
 _STYLE: Final = """\
 *{box-sizing:border-box;margin:0}
-html{scroll-snap-type:y mandatory;scroll-behavior:smooth}
+html{scroll-snap-type:x mandatory;scroll-behavior:smooth}
+main{display:flex;width:max-content}
 body{font:clamp(18px,2.2vw,30px)/1.45 system-ui,sans-serif;color:#0f172a;background:#f8fafc}
-section{min-height:100vh;padding:6vh 8vw;display:grid;align-content:center;gap:3vh;scroll-snap-align:start;
-border-bottom:1px solid #cbd5e1;position:relative}
+section{width:100vw;height:100vh;overflow-y:auto;padding:6vh 8vw;display:grid;gap:3vh;position:relative;
+align-content:safe center;scroll-snap-align:start;scroll-snap-stop:always;border-inline-end:1px solid #cbd5e1}
 section:nth-of-type(odd){background:#eef2ff}
 h1{font-size:2.6em;line-height:1.15}h2{font-size:1.9em;line-height:1.2}
 ul{padding-inline-start:1.2em;display:grid;gap:.5em}
-figure{border:2px dashed #475569;border-radius:12px;padding:1em;color:#334155}
-details{font-size:.7em;color:#1e293b}summary{cursor:pointer}
+details{font-size:.7em;color:#1e293b}summary{cursor:pointer}details p{margin-block-start:.5em}
 nav{position:absolute;inset-inline-end:3vw;bottom:3vh;display:flex;gap:1em;font-size:.7em}
 a{color:#1d4ed8}
-@media print{@page{size:landscape}html{scroll-snap-type:none}nav{display:none}
-section{min-height:0;height:100vh;break-after:page;break-inside:avoid;border:0}}
+@media print{@page{size:landscape}html{scroll-snap-type:none}nav{display:none}main{display:block;width:auto}
+section{width:auto;overflow:visible;break-after:page;break-inside:avoid;border:0}
+details::details-content{content-visibility:visible}}
 @media (prefers-reduced-motion:reduce){html{scroll-behavior:auto}}
 """
 
 
 def slides(narration: Narration) -> str:
-    """Return a title slide and a slide for each segment: its concepts, what to show, the words as notes."""
+    """Return a title slide and a slide for each segment: its concepts, and notes for the speaker.
+
+    The slides lie side by side and snap, so that the arrow keys turn them without a script. The notes are the
+    words and what to show; they are folded, and printed.
+    """
     spec = find(narration.language)
     code = spec.code if spec else "en"
     direction = ' dir="rtl"' if code in _RIGHT_TO_LEFT else ""
-    sections = [_title_slide(narration), *map(_slide, narration.segments)]
+    sections = [_title_slide(narration), *(_slide(one, narration.topic) for one in narration.segments)]
     pages = "\n".join(
         f'<section id="slide-{number}">\n{inner}\n{_links(number, len(sections))}\n</section>'
         for number, inner in enumerate(sections, 1)
@@ -53,19 +58,16 @@ def _title_slide(narration: Narration) -> str:
     return f"<h1>{escape(narration.topic)}</h1>\n{_list(concepts)}".rstrip()
 
 
-def _slide(segment: Segment) -> str:
-    return "\n".join(part for part in _parts(segment) if part)
+def _slide(segment: Segment, topic: str) -> str:
+    return "\n".join(part for part in _parts(segment, topic) if part)
 
 
-def _parts(segment: Segment) -> Iterator[str]:
-    title = segment.key_concepts[0] if segment.key_concepts else segment.type.replace("_", " ").capitalize()
-    yield f"<h2>{escape(title)}</h2>"
+def _parts(segment: Segment, topic: str) -> Iterator[str]:
+    yield f"<h2>{escape(segment.key_concepts[0] if segment.key_concepts else topic)}</h2>"
     yield _list(segment.key_concepts[1:])
-    if segment.visual_guidance:
-        yield f"<figure><figcaption>{escape(segment.visual_guidance)}</figcaption></figure>"
-    if segment.narration:
-        words = escape(segment.narration)
-        yield f"<details open><summary>{segment.duration:g} s</summary><p>{words}</p></details>"
+    notes = "".join(f"<p>{escape(note)}</p>" for note in (segment.narration, segment.visual_guidance) if note)
+    if notes:
+        yield f"<details><summary>{segment.duration:g} s</summary>{notes}</details>"
 
 
 def _list(items: Iterable[str]) -> str:

@@ -39,8 +39,31 @@ class History(NamedTuple):
     """Returns the ids of the order before a version of it, of those that are there now."""
 
 
+def can_undo(newest_first: Sequence[Execution]) -> bool:
+    """Return True if an execution changed something and is not undone."""
+    return _undone(newest_first) is not None
+
+
+def can_redo(newest_first: Sequence[Execution]) -> bool:
+    """Return True if nothing was changed after an undo."""
+    return _redone(newest_first) is not None
+
+
 def undone_execution(newest_first: Sequence[Execution]) -> Execution:
     """Return the newest execution that changed something and is not undone; raise `Conflict` if none is."""
+    if record := _undone(newest_first):
+        return record
+    raise Conflict("there is nothing to undo", remedy="restore a version of a scene instead")
+
+
+def redone_execution(newest_first: Sequence[Execution]) -> Execution:
+    """Return the newest undo that nothing was changed after; raise `Conflict` if there is none."""
+    if record := _redone(newest_first):
+        return record
+    raise Conflict("there is nothing to redo", remedy="only an undo that nothing came after can be redone")
+
+
+def _undone(newest_first: Sequence[Execution]) -> Execution | None:
     skip = 0
     for record in newest_first:
         if record["kind"] == UNDO:
@@ -51,11 +74,10 @@ def undone_execution(newest_first: Sequence[Execution]) -> Execution:
             skip -= 1
         else:
             return record
-    raise Conflict("there is nothing to undo", remedy="restore a version of a scene instead")
+    return None
 
 
-def redone_execution(newest_first: Sequence[Execution]) -> Execution:
-    """Return the newest undo that nothing was changed after; raise `Conflict` if there is none."""
+def _redone(newest_first: Sequence[Execution]) -> Execution | None:
     skip = 0
     for record in newest_first:
         if record["kind"] == REDO:
@@ -66,7 +88,7 @@ def redone_execution(newest_first: Sequence[Execution]) -> Execution:
             skip -= 1
         else:
             return record
-    raise Conflict("there is nothing to redo", remedy="only an undo that nothing came after can be redone")
+    return None
 
 
 def undo_steps(record: Execution, step_ids: Sequence[str], about: History) -> list[Step]:

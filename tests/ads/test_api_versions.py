@@ -239,7 +239,7 @@ async def test_the_timeline_follows_the_newest_or_the_active_versions(client: ht
     await request_ad(client, "POST", "/voices/v1/activate")
     active = await request_ad(client, "GET", "/timeline?versions=active")
     assert [span["voiceId"] for span in active["voices"]] != [VOICE, VOICE]
-    expected = {"spotSeconds", "durationSeconds", "fits", "short", "timing", "voices", "sfx"}
+    expected = {"spotSeconds", "durationSeconds", "fits", "overSeconds", "short", "timing", "voices", "sfx"}
     assert active.keys() == expected
 
 

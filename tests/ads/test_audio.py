@@ -99,6 +99,27 @@ async def test_a_part_of_the_file_is_sent_and_a_known_one_is_not(client: httpx.A
     assert (changed.status_code, "render" in changed.json()["remedy"]) == (404, True)
 
 
+async def test_a_named_version_is_rendered_beside_the_newest_ones(
+    client: httpx.AsyncClient,
+) -> None:
+    await generate_ad(client, brief=README_BRIEF)
+    short = [{"voiceId": "openai/alloy@english", "text": "Harbour Bikes."}]
+    for tracks in (short, [{**short[0], "text": "Come to Porto."}]):
+        assert (await client.post("/api/ads/ad-1/voices", json={"voiceTracks": tracks})).status_code == 201
+    newest, named = await render(client, track="voices"), await render(client, track="voices", voices="v2")
+    assert (newest["versions"]["voices"], named["versions"]["voices"]) == ("v3", "v2")
+    assert (newest["seconds"], named["seconds"]) == (20.0, 20.0)
+    assert (await client.get(named["url"])).content != (await client.get(newest["url"])).content
+    assert (await client.post("/api/ads/ad-1/render", json={"music": "v9"})).status_code == 404
+
+
+async def test_a_file_without_music_is_as_long_as_its_spot(client: httpx.AsyncClient) -> None:
+    await generate_ad(client, brief=f"{README_BRIEF} No music.")
+    view = (await client.get("/api/ads/ad-1")).json()
+    assert view["streams"]["music"]["newest"] is None
+    assert (await render(client))["seconds"] == 20.0
+
+
 async def test_the_mixer_and_one_track_alone_are_audible(client: httpx.AsyncClient) -> None:
     await generate_ad(client, brief=README_BRIEF)
     alone, rate = await read_sound(client, (await render(client, track="track-1", format="wav"))["url"])

@@ -91,7 +91,12 @@ async def test_speech_says_names_as_their_owner_and_their_ad_want_it(
     await write_script(client, "Miel at Rhône. Miel!")
     owner, own = "/api/pronunciations", "/api/ads/ad-1/pronunciations"
     await set_names(client, owner, Miel="meal", Rhône="roan")
-    assert await set_names(client, own, Miel="mee-ell") == {"Miel": "mee-ell", "Rhône": "roan"}
+    assert await set_names(client, own, Miel="mee-ell") == {"Miel": "mee-ell"}
+    shown = (await client.get(own)).json()
+    assert shown == {"names": {"Miel": "mee-ell"}, "ownerNames": {"Miel": "meal", "Rhône": "roan"}}
+    assert (await client.put(own, json=shown)).json() == shown == (await client.get(own)).json()
+    foreign = await client.put(own, json={"names": {}, "ownerNames": {"Miel": "honey"}})
+    assert (foreign.status_code, "/api/pronunciations" in foreign.json()["remedy"]) == (422, True)
     assert (await client.get(owner)).json() == {"names": {"Miel": "meal", "Rhône": "roan"}}
     assert (await client.post("/api/ads/ad-1/render", json={"format": "ogg"})).status_code == 200
     assert [one["input"] for one in speech.requests] == ["mee-ell at roan. mee-ell!"]

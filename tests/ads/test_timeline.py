@@ -143,9 +143,12 @@ def test_an_overlap_moves_an_effect_too():
 
 
 def test_an_ad_fits_when_everything_ends_within_the_spot():
-    assert timeline([track(0)], spot_s=2.0)["fits"]
-    assert not timeline([track(0)], spot_s=1.9)["fits"]
-    assert not timeline([track(0)], [effect("end", 3)], spot_s=4.0)["fits"]
+    """A second of silence, half of it at each end, is part of the spot."""
+    assert timeline([track(0)], spot_s=3.0)["fits"]
+    assert timeline([track(0)], spot_s=3.0)["overSeconds"] == 0
+    over = timeline([track(0)], spot_s=2.5)
+    assert (over["fits"], over["overSeconds"], over["durationSeconds"]) == (False, 0.5, 2.0)
+    assert not timeline([track(0)], [effect("end", 3)], spot_s=5.5)["fits"]
 
 
 def test_music_without_a_duration_lasts_as_long_as_the_spot():

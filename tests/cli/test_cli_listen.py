@@ -70,3 +70,19 @@ def test_a_narration_is_written_to_a_file_in_full_or_by_segment(
     assert 0 < soundfile.info(saved).duration < 20
     refused = run_command("lessons", "listen", name, "--segment", "nobody", "--save", str(saved))
     assert_refused(refused, "no segment 'nobody'")
+
+
+def test_pronunciations_of_an_ad_and_of_everything_are_set_shown_and_removed(run_command: RunCommand) -> None:
+    run_command("ads", "new", BRIEF, "--id", "ad-1", "--provider", "offline")
+    assert (
+        "everywhere" in run_command("ads", "pronunciations", "--set", "Lyon=lee-on", "--set", "Miel=meal").out
+    )
+    own = run_command("ads", "pronunciations", "ad-1", "--set", "Miel=mee-ell")
+    assert [line.split() for line in own.out.splitlines()[1:]] == [
+        ["Lyon", "everywhere", "lee-on"],
+        ["Miel", "this", "ad", "mee-ell"],
+    ]
+    assert_refused(run_command("ads", "pronunciations", "ad-1", "--remove", "Lyon"), "'Lyon' in this ad")
+    assert_refused(run_command("ads", "pronunciations", "ad-1", "--set", "Lyon"), '"Miel=mee-ell"')
+    removed = run_command("ads", "pronunciations", "ad-1", "--remove", "Miel", "--json")
+    assert json.loads(removed.out) == {"names": {}, "ownerNames": {"Lyon": "lee-on", "Miel": "meal"}}

@@ -47,6 +47,8 @@ WALK = (
     ("ads restore harbour music v1", "", "as a new version"),
     ("ads listen harbour --save harbour.mp3", "", "Wrote"),
     ("ads export harbour harbour.jsonl", "", "Wrote"),
+    ("ads pronunciations --set Porto=poor-too", "", "everywhere"),
+    ("ads pronunciations harbour --set 'Harbour Bikes=harber bikes'", "", "this ad"),
     (f"ad '{BRIEF}'", "", "Voices  v1"),
     ("pages new 'Change the headline to \"Bread at four\"' --id bakery", "", "Changing the page"),
     ("pages chat bakery 'delete the features section'", "n\n", "stays"),

@@ -394,7 +394,7 @@ def _shortfall(timeline: Timeline, current: Mapping[str, Mapping[str, Any]], sco
 def _overrun(timeline: Timeline, current: Mapping[str, Mapping[str, Any]], scope: Scope) -> dict[str, Any]:
     count, unit = _budget(current, scope)
     return {
-        "overBySeconds": round(timeline["durationSeconds"] - timeline["spotSeconds"], 2),
+        "overBySeconds": timeline["overSeconds"],
         f"budget{unit.capitalize()}": count,
         "suggestion": "Rewrite the script so that it fits, and keep legal lines, prices, dates and contacts. "
         "It is stored as you wrote it. After two rewrites, tell the person by how much it is too long.",

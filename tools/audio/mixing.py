@@ -60,12 +60,9 @@ class _Ad:
 
     @property
     def length_s(self) -> float:
-        """Length without the silence: music and effects end within the spot, and speech is never cut."""
-        ends = [self.timeline["durationSeconds"]]
-        if "music" in self.timeline:
-            ends.append(self.timeline["music"]["end"])
+        """Length without the silence: the spot's; music and effects end in it, and speech is never cut."""
         speech_s = max((span["end"] for span in self.timeline["voices"]), default=_SHORTEST_S)
-        return min(max(ends), max(speech_s, self.timeline["spotSeconds"] - self.edges_s))
+        return max(speech_s, self.timeline["spotSeconds"] - self.edges_s)
 
     @property
     def length(self) -> int:

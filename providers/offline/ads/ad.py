@@ -102,6 +102,9 @@ def problems(turn: PastTurn) -> list[str]:
     timelines = [results[each].get("timeline") for each in ("sfx", "voices") if each in results]
     time = next(filter(None, timelines), {"fits": True})
     if not time["fits"]:
-        lines.append(f"The ad runs {time['durationSeconds']:g} s and the spot has {time['spotSeconds']:g} s.")
+        lines.append(
+            f"The ad runs {time['durationSeconds']:g} s and a second of silence, and the spot has "
+            f"{time['spotSeconds']:g} s."
+        )
         lines.append("Should I make the script shorter?")
     return lines

@@ -195,6 +195,7 @@ function upsert(items: Item[], item: Item): Item[] {
 /** The items after a `messages` event: `[chunk, metadata]`. */
 export function withMessage(items: Item[], [message, metadata]: [WireMessage, Fields]): Item[] {
   const type = message.type;
+  if (type === "remove") return items.filter((item) => item.id !== message.id); // another answer takes its place
   if (type === "human" || type === "HumanMessageChunk") {
     return message.id ? upsert(items, { type: "person", id: message.id, text: textOf(message.content) }) : items;
   }

@@ -4,7 +4,7 @@ import { api, path, type ApiError } from "./api.ts";
 import { type Branch, branchesOf, checkpointBefore, type Item, itemsOf, newestOf, settled, versionsOf, withMessage, withoutStreaming, withStep } from "./conversation.ts";
 import { shorten } from "./format.ts";
 import { newId } from "./ids.ts";
-import { takesWords } from "./interrupts.ts";
+import { stepsLeft, takesWords } from "./interrupts.ts";
 import { asApiError, attempt, notify, readQuestions, trackStream } from "./store.ts";
 import { openStream, type StreamEvent } from "./stream.ts";
 import type { Fields, Interrupt, StepEvent, ThreadState } from "./types.ts";
@@ -33,6 +33,8 @@ export class ThreadModel {
   readonly branch = signal("");
   /** The part of the artefact that "this" means, as the person has marked it. */
   readonly selected = signal<string | null>(null);
+  /** Steps of a waiting plan that a message would end, and how the person decides; null while nothing is asked. */
+  readonly asking = signal<{ steps: number; decide: (agreed: boolean) => void } | null>(null);
   readonly busy = computed(() => this.run.value !== null || this.sending.value);
   readonly title = computed(() => {
     const first = this.items.value.find((item) => item.type === "person");
@@ -212,10 +214,20 @@ export class ThreadModel {
     return run !== undefined;
   }
 
+  /** Ask before a message that ends a waiting plan; true where there is none. */
+  private agreed(): Promise<boolean> {
+    const steps = stepsLeft(this.interrupts.value[0]?.value);
+    if (steps === 0) return Promise.resolve(true);
+    return new Promise((resolve) => {
+      this.asking.value = { steps, decide: (agreed) => { this.asking.value = null; resolve(agreed); } };
+    });
+  }
+
   /** Send a message, or the words that answer a question which takes words. */
   async send(text: string, context: Fields = {}): Promise<boolean> {
     const waiting = this.interrupts.value[0];
     if (waiting && takesWords(waiting.value)) return this.answer(text);
+    if (!(await this.agreed())) return false;
     const id = newId();
     const before = this.items.value;
     this.items.value = [...before, { type: "person", id, text }];
@@ -278,6 +290,7 @@ export class ThreadModel {
 
   /** Send a message again in other words, from the point before it; what came after is left behind in the history. */
   async resend(id: string, text: string): Promise<boolean> {
+    if (!(await this.agreed())) return false;
     const checkpoint = await attempt(this.checkpointBefore(id));
     if (checkpoint === undefined) return false;
     if (!checkpoint) {

@@ -18,6 +18,11 @@ test("a whole message replaces its chunks", () => {
   assert.deepEqual(items, [{ type: "model", id: "m1", text: "Hello", streaming: false }]);
 });
 
+test("an answer that another one replaces is removed", () => {
+  const items = withMessage(withMessage([], chunk("m1", "Hello")), [{ id: "m1", type: "remove", content: "" }, {}]);
+  assert.deepEqual(items, []);
+});
+
 test("late chunks of a message that is whole change nothing", () => {
   const ended = settled(withMessage([], chunk("m1", "Hello")));
   assert.equal(withMessage(ended, chunk("m1", "Hel")), ended);

@@ -66,7 +66,7 @@ test("a curl command quotes what a shell would read", () => {
   assert.equal(curl("POST", "http://h/x", { a: "it's" }), `curl -s -X POST 'http://h/x' -H 'Content-Type: application/json' -d '{"a":"it'\\''s"}'`);
 });
 
-const timeline = { spotSeconds: 20, durationSeconds: 14.3, fits: true, voices: [{ id: "track-0", start: 1.5, end: 6 }], sfx: [], music: { start: 0, end: 20 } };
+const timeline = { spotSeconds: 20, durationSeconds: 14.3, fits: true, overSeconds: 0, voices: [{ id: "track-0", start: 1.5, end: 6 }], sfx: [], music: { start: 0, end: 20 } };
 
 test("every voice and the music of an ad can be heard alone", () => {
   assert.deepEqual(audibleParts(timeline).map(([value]) => value), ["", "track-0", "music"]);

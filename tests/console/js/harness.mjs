@@ -161,6 +161,15 @@ export async function faultsOf(tab) {
     .map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.target.join(" ")).slice(0, 5).join(", ")}`);
 }
 
+/** Take a picture of the whole pane in both themes, if pictures are wanted. */
+export async function picture(tab, name) {
+  for (const colorScheme of pictures ? ["light", "dark"] : []) {
+    await tab.emulateMedia({ colorScheme });
+    await tab.evaluate(() => document.getAnimations().forEach((one) => { try { one.finish(); } catch { one.cancel(); } }));
+    await tab.screenshot({ path: join(pictures, `${name}-${colorScheme}.png`) });
+  }
+}
+
 /** Milliseconds of processor time of the longest task of the page's main thread while `act` goes on. */
 export async function longestTask(tab, act) {
   await browser.startTracing(tab, { categories: ["toplevel", "__metadata"] });

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { BufferSource, Input, WEBM } from "mediabunny";
-import { EXAMPLES, PATIENCE_MS, guarded, offline, open, scripted, settle, test, until } from "./harness.mjs";
+import { EXAMPLES, faultsOf, PATIENCE_MS, guarded, offline, picture, open, scripted, settle, test, until } from "./harness.mjs";
 import { TcpProxy } from "./proxy.mjs";
 
 async function start(tab, workflow, text) {
@@ -254,6 +254,93 @@ test("a browser that cannot encode sound makes the film without it, and the page
   await tab.getByText("this browser cannot encode Opus").waitFor();
 });
 
+test("two versions of an ad are compared by ear at equal loudness, and a switch keeps the place", async () => {
+  const tab = await open(offline, "/");
+  await start(tab, "ad_creation", EXAMPLES.ad_creation);
+  await changed(tab, "Changed:");
+  await say(tab, "make the music calmer");
+  await changed(tab, "music v2");
+  await tab.getByText("Compare by ear").click();
+  await tab.getByLabel("Version A").selectOption("v1");
+  await tab.getByRole("button", { name: "Compare", exact: true }).click();
+  const seek = tab.getByLabel("Play head");
+  await seek.waitFor({ timeout: 4 * PATIENCE_MS });
+  const second = async () => Number(await seek.inputValue());
+  await until(async () => (await second()) > 0.3, "it plays");
+  await seek.fill("8");
+  const heard = tab.getByRole("group", { name: "Version that is heard" });
+  await heard.getByRole("button", { name: "B · v2" }).click();
+  const place = await second();
+  assert.ok(place >= 8 && place < 12, `${place} s`);
+  await until(async () => (await second()) > place, "it plays on");
+  assert.equal(await heard.getByRole("button", { name: "B · v2" }).getAttribute("aria-pressed"), "true");
+  await tab.getByText(/A -16\.\d LUFS, B -16\.\d LUFS: both are played as loud/).waitFor();
+  await tab.getByRole("button", { name: "Pause" }).click();
+  assert.deepEqual(await faultsOf(tab), []);
+  await picture(tab, "compare");
+});
+
+test("a name's pronunciation is set for an ad and everywhere, and each place is told", async () => {
+  const brief = { clientDescription: EXAMPLES.ad_creation };
+  const ad = await offline.send("POST", "/api/ai/generate", { adId: "names", brief, provider: "offline" });
+  const tab = await open(offline, `/c/${ad.conversationId}`);
+  await tab.getByText("Pronunciations").click();
+  const add = async (name, words) => {
+    await tab.getByLabel("Name as it is written").fill(name);
+    await tab.getByLabel("How it is spoken").fill(words);
+    await tab.getByRole("button", { name: "Add", exact: true }).click();
+  };
+  await add("Porto", "poor-too");
+  await tab.getByText("Porto is spoken “poor-too” in this ad").waitFor();
+  await tab.getByLabel("everywhere").check();
+  await add("Miel", "mee-ell");
+  await tab.getByText("Miel is spoken “mee-ell” everywhere").waitFor();
+  assert.deepEqual(await offline.send("GET", "/api/ads/names/pronunciations"), { names: { Porto: "poor-too" }, ownerNames: { Miel: "mee-ell" } });
+  await tab.getByRole("button", { name: "Speak Miel as it is written everywhere" }).click();
+  await tab.getByText("Miel is spoken").waitFor({ state: "detached" });
+  assert.deepEqual(await faultsOf(tab), []);
+  await picture(tab, "names");
+});
+
+/** Save a file of "Take it with you"; its name. */
+async function taken(tab, label) {
+  const link = tab.getByRole("link", { name: label, exact: true });
+  await link.waitFor();
+  const [saved] = await Promise.all([tab.waitForEvent("download"), link.click()]);
+  return saved.suggestedFilename();
+}
+
+test("what is made is taken along as files, and one that cannot be made says what to do", async () => {
+  const brief = { clientDescription: EXAMPLES.ad_creation };
+  const ad = await offline.send("POST", "/api/ai/generate", { adId: "away", brief, provider: "offline" });
+  const tab = await open(offline, `/c/${ad.conversationId}`);
+  await tab.getByRole("link", { name: "Hand-off" }).click();
+  await tab.getByText(/render it: POST/i).waitFor();
+  await tab.getByRole("button", { name: "Listen", exact: true }).click();
+  await tab.locator(".ad-player audio").waitFor({ timeout: 4 * PATIENCE_MS });
+  await tab.getByLabel(/Address of the sound/).fill("https://cdn.example/away.mp3");
+  await tab.getByText(/checks and sound, VAST/).waitFor();
+  assert.equal(await taken(tab, "Hand-off"), "away.zip");
+  assert.deepEqual(await faultsOf(tab), []);
+  await picture(tab, "take-ad");
+  const { sessionId } = await offline.send("POST", "/api/agent-create/tools", { messages: [{ role: "user", content: EXAMPLES.fact_narration }] });
+  await offline.send("POST", `/api/agent-create/tools?sessionId=${sessionId}`, { selectedFacts: [1, 2], messages: [] });
+  await tab.goto(`${offline.url}/c/${sessionId}`);
+  for (const [label, ending] of [["Slides", "html"], ["Quiz", "md"], ["Flashcards", "csv"], ["QTI package", "zip"]]) assert.match(await taken(tab, label), new RegExp(`\\.${ending}$`));
+  await picture(tab, "take-lesson");
+  const page = await offline.send("POST", "/api/pages", { adId: "away" });
+  await tab.goto(`${offline.url}/c/${page.conversationId}`);
+  await tab.getByText(/of a page that is published/).waitFor();
+  assert.match(await taken(tab, "ZIP"), /\.zip$/);
+  assert.deepEqual(await faultsOf(tab), []);
+  await picture(tab, "take-page");
+  const project = await offline.send("POST", "/api/projects", { id: "reel", starter: "app-promo" });
+  await tab.goto(`${offline.url}/c/${project.threadId}`);
+  assert.equal(await taken(tab, "Timeline"), "reel.otio");
+  await tab.getByRole("button", { name: "Undo", exact: true }).isDisabled().then(assert.ok);
+  await picture(tab, "take-video");
+});
+
 test("an ad becomes a page by a button", async () => {
   const brief = { clientDescription: EXAMPLES.ad_creation };
   const ad = await offline.send("POST", "/api/ai/generate", { adId: "chain", brief, provider: "offline" });
@@ -346,6 +433,14 @@ test("a step is edited, another skipped, and one put earlier by keyboard while t
   await say(tab, "something else");
   await tab.getByRole("dialog").getByText(/This ends the plan: \d steps left/).waitFor();
   await tab.getByRole("button", { name: "Keep it" }).click();
+  await tab.locator(".turn.person").first().hover();
+  await tab.getByRole("button", { name: "Edit and send again" }).first().click();
+  await tab.getByLabel("Your request").fill("something other");
+  await tab.getByRole("button", { name: "Send again", exact: true }).click();
+  await tab.getByRole("dialog").getByText(/This ends the plan: \d steps left/).waitFor();
+  await tab.getByRole("button", { name: "Keep it" }).click();
+  assert.equal(await tab.getByLabel("Your request").inputValue(), "something other", "what was typed stays");
+  await tab.locator(".turn.person.editing").getByRole("button", { name: "Cancel" }).click();
   await plan.getByRole("button", { name: "Resume" }).click();
   await tab.getByText("Done.", { exact: true }).waitFor();
   await plan.getByText("9 steps: 8 completed · 1 skipped").waitFor();

@@ -8,26 +8,12 @@ export interface VersionAction {
 }
 
 export function versionActions(kind: string, id: string, stream: string, version: string, state: { active: boolean; newest: boolean }): VersionAction[] {
-  const activate: VersionAction = { label: "Activate", done: `${version} is active`, run: () => Promise.resolve() };
-  const restore: VersionAction = { label: "Restore", done: `${version} is restored as a new version`, run: () => Promise.resolve() };
-  const actions: VersionAction[] = [];
-  switch (kind) {
-    case "ad":
-      if (!state.active) actions.push({ ...activate, run: () => post(path`/api/ads/${id}/${stream}/${version}/activate`) });
-      if (!state.newest) actions.push({ ...restore, run: () => post(path`/api/ads/${id}/${stream}/${version}/clone`) });
-      return actions;
-    case "page":
-      if (stream !== "page") return [];
-      if (!state.active) actions.push({ ...activate, run: () => post(path`/api/pages/${id}/versions/${version}/activate`) });
-      if (!state.newest) actions.push({ ...restore, run: () => post(path`/api/pages/${id}/versions/${version}/restore`) });
-      return actions;
-    case "lesson":
-      if (stream !== "narration" || state.newest) return [];
-      return [{ ...restore, run: () => post(path`/api/agent-create/session/narration?sessionId=${id}`, { action: "restore", version }) }];
-    case "video":
-      if (state.newest || !stream.startsWith("scene-")) return [];
-      return [{ ...restore, run: () => post(path`/api/projects/${id}/scenes/${stream}/versions/${version}/restore`) }];
-    default:
-      return [];
-  }
+  const activate = (url: string) => (state.active ? [] : [{ label: "Activate", done: `${version} is active`, run: () => post(url) }]);
+  const restore = (url: string, body = {}) => (state.newest ? [] : [{ label: "Restore", done: `${version} is restored as a new version`, run: () => post(url, body) }]);
+  const [ofAd, ofPage] = [path`/api/ads/${id}/${stream}/${version}`, path`/api/pages/${id}/versions/${version}`];
+  if (kind === "ad") return [...activate(`${ofAd}/activate`), ...restore(`${ofAd}/clone`)];
+  if (kind === "page" && stream === "page") return [...activate(`${ofPage}/activate`), ...restore(`${ofPage}/restore`)];
+  if (kind === "lesson" && stream === "narration") return restore(path`/api/agent-create/session/narration?sessionId=${id}`, { action: "restore", version });
+  if (kind === "video" && stream.startsWith("scene-")) return restore(path`/api/projects/${id}/scenes/${stream}/versions/${version}/restore`);
+  return [];
 }

@@ -1,18 +1,22 @@
 // An ad: its timeline to scale, its script by voice, music and effects with locks, the mixer, and the brief.
 import { useEffect, useState } from "preact/hooks";
-import { get, path, post, request } from "../api.ts";
+import { api, get, path, post, request } from "../api.ts";
 import { count, seconds, words } from "../format.ts";
 import { location, setQuery } from "../router.ts";
 import { attempt, mayWrite, notify } from "../store.ts";
 import type { Fields, StreamHead, Version } from "../types.ts";
 import "../styles/ad.css";
 import { Icon } from "../ui/icon.tsx";
-import { Failure, Loading } from "../ui/states.tsx";
+import { Failure, Fold, Loading } from "../ui/states.tsx";
 import { useRead } from "../ui/use_read.ts";
 import { AdTimeline, type Timeline } from "./ad_timeline.tsx";
 import { AdPlayer } from "./ad_player.tsx";
 import { AdMixer, type Mixer } from "./ad_mixer.tsx";
 import { MakeOf } from "./make_of.tsx";
+import type { Rendered } from "./compare.tsx";
+import { later } from "../ui/later.tsx";
+import { Pronunciations } from "./pronunciations.tsx";
+import { TakeWithYou } from "./take_with_you.tsx";
 import type { PanelEntry, PanelProps } from "./panel.ts";
 import { WordsEditor } from "./words_editor.tsx";
 
@@ -25,6 +29,8 @@ interface Ad {
 }
 
 const STREAMS = ["voices", "music", "sfx"];
+const NAMES: Record<string, string> = { voices: "Voices", music: "Music", sfx: "Sound effects" };
+const Compare = later(() => import("./compare.tsx").then((one) => one.Compare));
 /** What is known of voices by id; a null is a voice that nobody knows any more. */
 const voices = new Map<string, Promise<Voice | null>>();
 
@@ -111,11 +117,37 @@ function Script({ props, ad }: { props: PanelProps; ad: Ad }) {
 
 function fitOf(timeline: Timeline): [tone: string, text: string] {
   const filled = Math.round((100 * timeline.durationSeconds) / timeline.spotSeconds);
-  if (!timeline.fits && timeline.durationSeconds > timeline.spotSeconds) return ["bad", `${seconds(timeline.durationSeconds - timeline.spotSeconds)} too long`];
+  if (!timeline.fits) return ["bad", `${seconds(timeline.overSeconds)} too long, with the silence at both ends`];
   return [filled < 60 ? "wait" : "ok", `${seconds(timeline.durationSeconds)} of ${seconds(timeline.spotSeconds)}, ${filled} % filled`];
 }
 
+/** Versions of voices, music or effects by ear; the ad's other parts are the newest. */
+function CompareAd({ ad }: { ad: Ad }) {
+  const several = STREAMS.filter((one) => (ad.streams[one]?.count ?? 0) > 1);
+  const [parts] = useRead(() => Promise.all(several.map(async (one): Promise<[string, string, string[]]> =>
+    [one, NAMES[one] ?? one, (await api.versions("ad", ad.adId, one)).versions.map((version) => version.id)])), [several.map((one) => ad.streams[one]?.count).join()]);
+  if (!parts) return <Loading rows={1} />;
+  return <Compare parts={parts} render={(part, version) => post<Rendered>(path`/api/ads/${ad.adId}/render`, { [part]: version })} />;
+}
+
+/** The hand-off of a rendered ad; VAST names the address at which its sound will be served. */
+function HandOff({ ad, profile }: { ad: string; profile: string }) {
+  const [address, setAddress] = useState("");
+  const vast = /^https?:\/\/./.test(address) ? path`&mediaUrl=${address}` : "";
+  return (
+    <TakeWithYou files={[
+      ["Hand-off", path`/api/ads/${ad}/handoff?profile=${profile}` + vast, `ZIP: script, cue sheet, checks and sound${vast && ", VAST"}; listen first`],
+      ["Sound", path`/api/ads/${ad}/audio?profile=${profile}`, "MP3; listen first"],
+    ]}>
+      <label class="field"><span class="label">Address of the sound, for VAST<span class="optional"> optional</span></span>
+        <input type="url" value={address} placeholder="https://" onInput={(event) => setAddress(event.currentTarget.value)} />
+      </label>
+    </TakeWithYou>
+  );
+}
+
 function AdView(props: PanelProps) {
+  const [profile, setProfile] = useState("spotify");
   const [second, setSecond] = useState<number | null>(null);
   const [ad, error, setAd] = useRead(() => get<Ad>(path`/api/ads/${props.id}`), [props.id, props.revision]);
   if (error) return <Failure error={error} />;
@@ -142,7 +174,7 @@ function AdView(props: PanelProps) {
         {waiting.length > 1 && mayWrite.value && <button type="button" class="button small end" onClick={activateAll}>Activate all {waiting.length}</button>}
       </div>
       <AdPlayer key={`${props.id} ${STREAMS.map((one) => ad.streams[one]?.newest?.id).join(" ")}`} ad={ad.adId} timeline={ad.timeline}
-        onRendered={(timeline) => setAd({ ...ad, timeline })} onTime={setSecond} />
+        onRendered={(timeline, place) => { setProfile(place); setAd({ ...ad, timeline }); }} onTime={setSecond} />
       <AdTimeline timeline={ad.timeline} second={second} />
       <section class="part"><StreamHeader props={props} ad={ad} stream="voices" title="Voices" /><Script props={props} ad={ad} /></section>
       <section class="part">
@@ -158,6 +190,9 @@ function AdView(props: PanelProps) {
         )}
       </section>
       <details class="part fold" open={location.value.query.has("mixer")}><summary>Mixer</summary><AdMixer ad={ad.adId} mixer={ad.mixer} onChanged={props.changed} /></details>
+      {STREAMS.some((one) => (ad.streams[one]?.count ?? 0) > 1) && mayWrite.value && <Fold title="Compare by ear"><CompareAd ad={ad} /></Fold>}
+      <Fold title="Pronunciations"><Pronunciations ad={ad.adId} /></Fold>
+      {ad.streams.voices?.newest && <HandOff ad={ad.adId} profile={profile} />}
       {brief.length > 0 && <details class="part fold"><summary>Brief, {count(brief.length, "entry", "entries")}</summary>
         <dl class="value">{brief.map(([name, value]) => <div key={name}><dt>{words(name)}</dt><dd class="value-text">{String(value)}</dd></div>)}</dl>
       </details>}

@@ -2,8 +2,9 @@
 // than what the ad describes.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { get, path, post } from "../api.ts";
+import { Checks } from "../ui/checks.tsx";
 import { Failure } from "../ui/states.tsx";
-import { useCall, useRead } from "../ui/use_read.ts";
+import { useCall } from "../ui/use_read.ts";
 import { Icon } from "../ui/icon.tsx";
 import type { Timeline } from "./ad_timeline.tsx";
 
@@ -24,37 +25,10 @@ export function playhead(current: number, lead: number, timeline: Timeline): num
   return Math.min(Math.max(0, current - lead), end);
 }
 
-interface Check { rule: string; measured: string; limit: string; verdict: "pass" | "warn" | "fail"; remedy: string }
-interface Preflight { title: string; source: string; verdict: string; checks: Check[] }
-
 const PROFILES: [value: string, name: string][] = [["spotify", "Spotify"], ["ebu-r128", "EBU R 128"], ["atsc-a85", "ATSC A/85"], ["podcast", "Podcast"], ["plain", "Plain"]];
 
-/** The rendered file beside the rules of the place where it is delivered. */
-function PreflightView({ ad, profile }: { ad: string; profile: string }) {
-  const [report, error] = useRead(() => get<Preflight>(path`/api/ads/${ad}/preflight?profile=${profile}`), [ad, profile]);
-  if (error) return <Failure error={error} />;
-  if (!report) return null;
-  const failures = report.checks.filter((one) => one.verdict === "fail").length;
-  const tone = failures > 0 ? "bad" : report.verdict === "warn" ? "wait" : "ok";
-  return (
-    <details class="fold">
-      <summary><span class={`pill ${tone}`}><span class="dot" aria-hidden="true" />{failures > 0 ? `${failures} of ${report.checks.length} rules of ${report.title} not met` : `Rules of ${report.title} met`}</span></summary>
-      <table class="preflight">
-        <caption class="sr-only">{report.title}: {report.source}</caption>
-        <thead><tr><th>Rule</th><th>Measured</th><th>Limit</th><th>Verdict</th></tr></thead>
-        <tbody>
-          {report.checks.map((one) => (
-            <tr key={one.rule} class={one.verdict}><td>{one.rule}</td><td>{one.measured}</td><td>{one.limit}</td><td>{one.verdict}{one.remedy && <span class="help"> {one.remedy}</span>}</td></tr>
-          ))}
-        </tbody>
-      </table>
-      <p class="help">{report.source}</p>
-    </details>
-  );
-}
-
 export function AdPlayer({ ad, timeline, onRendered, onTime }: {
-  ad: string; timeline: Timeline; onRendered: (measured: Timeline) => void; onTime: (second: number | null) => void;
+  ad: string; timeline: Timeline; onRendered: (measured: Timeline, profile: string) => void; onTime: (second: number | null) => void;
 }) {
   const [part, setPart] = useState("");
   const [profile, setProfile] = useState("spotify");
@@ -66,7 +40,7 @@ export function AdPlayer({ ad, timeline, onRendered, onTime }: {
     setProfile(place);
     onTime(null);
     const rendered = post<Rendering>(path`/api/ads/${ad}/render`, { profile: place, ...(track ? { track } : {}) });
-    void call(rendered.catch((failure) => { setRendering(null); throw failure; }), (reply) => { setRendering(reply); onRendered(reply.timeline); });
+    void call(rendered.catch((failure) => { setRendering(null); throw failure; }), (reply) => { setRendering(reply); onRendered(reply.timeline, place); });
   };
   useEffect(() => {
     if (!rendering) return undefined;
@@ -105,9 +79,8 @@ export function AdPlayer({ ad, timeline, onRendered, onTime }: {
         <>
           <audio ref={audio} controls autoplay preload="auto" src={rendering.url} onTimeUpdate={show} onSeeked={show}
             onError={() => setRendering(null)} />
-          {rendering.notices.length > 0 && <ul class="ad-notices" role="note">{rendering.notices.map((one) => <li key={one}>{one}</li>)}</ul>}
-          {!part && <PreflightView key={`${rendering.url}${profile}`} ad={ad} profile={profile} />}
-          <a class="link" href={rendering.url} download={`${ad}.mp3`}>Save the file</a>
+          {rendering.notices.length > 0 && <ul class="ad-notices" aria-label="What is heard">{rendering.notices.map((one) => <li key={one}>{one}</li>)}</ul>}
+          {!part && <Checks of={PROFILES.find(([value]) => value === profile)?.[1] ?? profile} when={[rendering.url, profile]} read={() => get(path`/api/ads/${ad}/preflight?profile=${profile}`)} />}
         </>
       )}
     </section>

@@ -1,7 +1,7 @@
 // The timeline of an ad to scale: voices, effects and music over the seconds of the spot.
 
 export interface Span { id?: string; description?: string; voiceId?: string; start: number; end: number }
-export interface Timeline { spotSeconds: number; durationSeconds: number; fits: boolean; timing?: "estimated" | "measured"; voices: Span[]; sfx: Span[]; music: Span | null }
+export interface Timeline { spotSeconds: number; durationSeconds: number; fits: boolean; overSeconds: number; timing?: "estimated" | "measured"; voices: Span[]; sfx: Span[]; music: Span | null }
 
 /** Seconds between two marks, so that there are at most ten. */
 export function markStep(total: number): number {

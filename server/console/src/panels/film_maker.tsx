@@ -35,7 +35,7 @@ export function FilmMaker({ project, narrated, empty }: { project: string; narra
           </label>
         </>}
       </div>
-      {notices.length > 0 && <ul class="ad-notices" role="note">{notices.map((one) => <li key={one}>{one}</li>)}</ul>}
+      {notices.length > 0 && <ul class="ad-notices" aria-label="What is heard">{notices.map((one) => <li key={one}>{one}</li>)}</ul>}
     </section>
   );
 }

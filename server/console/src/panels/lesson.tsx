@@ -5,11 +5,13 @@ import { count, sentence, words } from "../format.ts";
 import { mayWrite } from "../store.ts";
 import "../styles/lesson.css";
 import { Icon } from "../ui/icon.tsx";
-import { Empty, Failure, Loading } from "../ui/states.tsx";
+import { later } from "../ui/later.tsx";
+import { Empty, Failure, Fold, Loading } from "../ui/states.tsx";
 import { useCall, useRead } from "../ui/use_read.ts";
 import { factNumbers, spokenWords } from "./lesson_facts.ts";
 import { MakeOf } from "./make_of.tsx";
 import type { PanelEntry, PanelProps } from "./panel.ts";
+import { TakeWithYou, type Takeaway } from "./take_with_you.tsx";
 import { WordsEditor } from "./words_editor.tsx";
 
 export interface Fact { id: string; concept: string; details: string; confidence: number; source: { quote: string; start: number; end: number } | null }
@@ -27,7 +29,29 @@ interface Lesson {
 /** A lesson with the newest version of its narration. */
 type ShownLesson = Lesson & { version: string | null };
 
-const FORMATS: [format: string, label: string][] = [["md", "Markdown"], ["srt", "SRT"], ["vtt", "WebVTT"], ["slides", "Slides"], ["json", "JSON"]];
+const NARRATION: [format: string, label: string, purpose: string][] = [
+  ["md", "Markdown", "the narration to read"], ["slides", "Slides", "HTML, with the words as notes"], ["srt", "SRT", "subtitles"], ["vtt", "WebVTT", "subtitles for the web"], ["json", "JSON", "all of it"],
+];
+const QUIZ: [format: string, label: string, purpose: string][] = [
+  ["md", "Quiz", "Markdown to print, with answers"], ["csv", "Flashcards", "CSV for Anki"], ["qti", "QTI package", "ZIP for learning platforms"],
+];
+const Compare = later(() => import("./compare.tsx").then((one) => one.Compare));
+
+function files(session: string, narrated: boolean, quizzed: boolean): Takeaway[] {
+  return [
+    ...(narrated ? NARRATION : []).map(([format, label, purpose]): Takeaway => [label, path`/api/agent-create/session/narration?sessionId=${session}&format=${format}`, purpose]),
+    ...(quizzed ? QUIZ : []).map(([format, label, purpose]): Takeaway => [label, path`/api/agent-create/session/quiz?sessionId=${session}&format=${format}`, purpose]),
+  ];
+}
+
+/** Versions of the narration by ear, segment by segment. */
+function CompareLesson({ lesson }: { lesson: ShownLesson }) {
+  const [list] = useRead(() => api.versions("lesson", lesson.sessionId, "narration"), [lesson.version]);
+  if (!list) return <Loading rows={1} />;
+  const versions = list.versions.map((one) => one.id);
+  const render = (segment: string, version: string) => post<Rendering & { loudnessLufs: number | null }>(path`/api/agent-create/session/narration/render?sessionId=${lesson.sessionId}`, { segment, version });
+  return <Compare parts={(lesson.narration?.segments ?? []).map((one) => [one.id, words(one.type), versions])} render={render} />;
+}
 
 function FactRow({ fact, number, chosen }: { fact: Fact; number: number | null; chosen: boolean }) {
   return (
@@ -125,12 +149,12 @@ function LessonView(props: PanelProps) {
           <Listen key={JSON.stringify(lesson.narration.segments.map((one) => one.narration))} session={lesson.sessionId} label="Listen to the narration" />
           <ol class="script">{lesson.narration.segments.map((one) => <SegmentView key={one.id} props={props} lesson={lesson} segment={one} numbers={numbers} />)}</ol>
           <p class="actions">
-            <span class="help">Download</span>
-            {FORMATS.map(([format, label]) => <a key={format} class="button small" download href={path`/api/agent-create/session/narration?sessionId=${lesson.sessionId}&format=${format}`}>{label}</a>)}
             <MakeOf label="Make scenes of this" url="/api/projects" body={{ lessonId: lesson.sessionId }} />
           </p>
         </section>
       )}
+      {lesson.version && lesson.version !== "v1" && mayWrite.value && <Fold title="Compare by ear"><CompareLesson lesson={lesson} /></Fold>}
+      {(lesson.narration || chosen.size > 0) && <TakeWithYou files={files(lesson.sessionId, lesson.narration !== null, chosen.size > 0)} />}
       <section class="part">
         <header class="part-head">
           <h3>Facts</h3>

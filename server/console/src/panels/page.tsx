@@ -4,11 +4,13 @@ import { get, path, post, request } from "../api.ts";
 import { shorten, words } from "../format.ts";
 import { attempt, mayWrite, notify } from "../store.ts";
 import "../styles/page.css";
+import { Checks } from "../ui/checks.tsx";
 import { Icon } from "../ui/icon.tsx";
 import { Failure, Loading } from "../ui/states.tsx";
 import { useCall, useRead } from "../ui/use_read.ts";
 import { elementsOf, type PageElement } from "./page_elements.ts";
 import type { PanelEntry, PanelProps } from "./panel.ts";
+import { TakeWithYou } from "./take_with_you.tsx";
 
 interface PageView {
   pageId: string; title: string; versionId: string | null; activeVersionId: string | null;
@@ -117,7 +119,6 @@ function PagePanel(props: PanelProps) {
         </div>
         {view.versionId && <span class="tag">{view.versionId}</span>}
         {view.versionId && (active ? <span class="pill ok"><span class="dot" aria-hidden="true" />Active</span> : mayWrite.value && <button type="button" class="button small" onClick={activate}>Activate</button>)}
-        <a class="button small end" download href={path`/api/pages/${view.pageId}/export?view=attachment`}><Icon name="down" size={16} />HTML</a>
       </div>
       {element && <ElementBar key={element.id} props={props} view={view} element={element} onClose={() => select(null)} />}
       <Preview view={view} width={width} selected={selected} onSelect={select} />
@@ -128,6 +129,11 @@ function PagePanel(props: PanelProps) {
           {elements.map((one) => <option key={one.id} value={one.id}>{`${"\u2007".repeat(2 * one.depth)}${words(one.label ?? one.type)}${one.content ? `: ${shorten(one.content, 50)}` : ""}`}</option>)}
         </select>
       </label>
+      <Checks of="a page that is published" when={[view.pageId, view.versionId]} read={() => get(path`/api/pages/${view.pageId}/check`)} />
+      <TakeWithYou files={[
+        ["HTML", path`/api/pages/${view.pageId}/export?view=attachment`, "one file"],
+        ["ZIP", path`/api/pages/${view.pageId}/export?format=zip`, "with its images, to publish"],
+      ]} />
     </div>
   );
 }

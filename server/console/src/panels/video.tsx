@@ -11,9 +11,10 @@ import { useRead } from "../ui/use_read.ts";
 import { FilmMaker } from "./film_maker.tsx";
 import { moved } from "./order.ts";
 import type { PanelEntry, PanelProps } from "./panel.ts";
+import { TakeWithYou } from "./take_with_you.tsx";
 
 interface Scene { id: string; position: number | null; name: string; versionId: string; durationSeconds: number; summary: string; narrated: boolean; updatedAt: string; locked: boolean }
-interface Project { id: string; name: string; scenes: Scene[] }
+interface Project { id: string; name: string; scenes: Scene[]; canUndo: boolean; canRedo: boolean }
 
 /** A scene's own page, drawn small; it plays while it is looked at or pointed to. */
 export function Picture({ src, title, width }: { src: string; title: string; width: number }) {
@@ -85,7 +86,6 @@ function VideoPanel(props: PanelProps) {
     if (started) notify("The order has changed", { action: { label: "Undo", run: () => void attempt(api.undoPlan(props.id, started.executionId ?? "")).then(() => props.changed()) } });
     props.changed();
   };
-  const fixed = props.busy || props.messages.length === 0; // what can be undone has a message of its own
   const undo = async (route: "undo" | "redo") => {
     if (await attempt(post(path`/api/projects/${props.id}/` + route, {}).then(() => true))) notify(route === "undo" ? "The last change is undone" : "It is done again");
     props.changed();
@@ -97,10 +97,9 @@ function VideoPanel(props: PanelProps) {
         <span class="tag num">{seconds(total)}</span>
         <button type="button" class="button small" aria-pressed={playing === "film"} disabled={ids.length === 0} onClick={() => play(playing === "film" ? null : "film")}><Icon name={playing === "film" ? "stop" : "play"} size={16} />{playing === "film" ? "Stop" : "Play all"}</button>
         {mayWrite.value && <>
-          <button type="button" class="button small end" disabled={fixed} onClick={() => undo("undo")}><Icon name="undo" size={16} />Undo</button>
-          <button type="button" class="button small" disabled={fixed} onClick={() => undo("redo")}>Redo</button>
+          <button type="button" class="button small end" disabled={props.busy || !project.canUndo} onClick={() => undo("undo")}><Icon name="undo" size={16} />Undo</button>
+          <button type="button" class="button small" disabled={props.busy || !project.canRedo} onClick={() => undo("redo")}>Redo</button>
         </>}
-        <a class="button small" download={`${project.id}.json`} href={path`/api/projects/${props.id}/export`}><Icon name="down" size={16} />JSON</a>
       </div>
       {playing === "film" && <Picture key={props.revision} title="The whole video" width={1280} src={path`/api/projects/${props.id}/preview`} />}
       {ids.length === 0
@@ -122,6 +121,11 @@ function VideoPanel(props: PanelProps) {
           </ol>
         )}
       <FilmMaker project={props.id} narrated={project.scenes.some((one) => one.narrated)} empty={ids.length === 0} />
+      {ids.length > 0 && <TakeWithYou files={[
+        ["Timeline", path`/api/projects/${props.id}/timeline.otio`, "OpenTimelineIO, for editing programs"],
+        ["Preview", path`/api/projects/${props.id}/preview`, "HTML that plays"],
+        ["JSON", path`/api/projects/${props.id}/export`, "the scenes"],
+      ]} />}
       <p class="help">Drag a scene to another place, or press Alt with an arrow key.</p>
     </div>
   );

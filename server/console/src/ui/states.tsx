@@ -1,5 +1,6 @@
 // Loading, empty and failed: what a list shows instead of its rows.
 import type { ComponentChildren } from "preact";
+import { useState } from "preact/hooks";
 import type { ApiError } from "../api.ts";
 import { ago, fullTime, sentence } from "../format.ts";
 import { Icon } from "./icon.tsx";
@@ -21,6 +22,12 @@ export function Empty({ icon, title, children }: { icon?: string; title: string;
       {children && <div class="muted">{children}</div>}
     </div>
   );
+}
+
+/** A part that is made when it is unfolded. */
+export function Fold({ title, children }: { title: string; children: ComponentChildren }) {
+  const [open, setOpen] = useState(false);
+  return <details class="part fold" onToggle={(event) => setOpen(event.currentTarget.open)}><summary>{title}</summary>{open && children}</details>;
 }
 
 export function Failure({ error, onRetry }: { error: ApiError; onRetry?: () => void }) {

@@ -36,7 +36,7 @@ function Person({ item, thread }: { item: Extract<Item, { type: "person" }>; thr
   const [text, setText] = useState(item.text);
   if (editing) {
     return (
-      <form class="turn person editing" onSubmit={(event) => { event.preventDefault(); edit(false); void thread.resend(item.id, text.trim()); }}>
+      <form class="turn person editing" onSubmit={(event) => { event.preventDefault(); edit(false); void thread.resend(item.id, text.trim()).then((taken) => taken || edit(true)); }}>
         <label class="sr-only" for={`edit-${item.id}`}>Your request</label>
         <textarea id={`edit-${item.id}`} rows={3} value={text} ref={(box) => box?.focus()} onInput={(event) => setText(event.currentTarget.value)} />
         <p class="help">The conversation continues from before this message. What came after it stays in reach beside it; versions that were made stay.</p>

@@ -142,6 +142,7 @@ export function PlanCard({ plan, steps, thread, newest, streams }: {
   const [editing, edit] = useState<PlanStep | null>(null);
   const [inserting, insert] = useState(false);
   const [busy, setBusy] = useState(false);
+  const [undone, note] = useState<string[]>([]);
   const live = steps.some((one) => !isDone(one.status));
   const pulse = steps.map((one) => one.status).join();
   const follow = newest && plan !== "";
@@ -171,7 +172,7 @@ export function PlanCard({ plan, steps, thread, newest, streams }: {
   const status = execution?.status ?? (live ? "running" : failed ? "failed" : "completed");
   const [unfolded, unfold] = useState(false);
   const open = status === "running" || status === "paused";
-  const changed = (one: Step) => one.status === "completed" && !isUnchanged(one);
+  const changed = (one: Step) => one.status === "completed" && !isUnchanged(one) && !undone.includes(one.id);
   const undoable = execution && !open && status !== "planned" && execution.kind === "plan" && thread.workflow.value === "scene_edit" && shown.some(changed);
   const byId = new Map(execution?.plan.steps.map((one) => [one.id, one]));
   const pending = execution?.plan.steps.filter((one) => one.canEdit) ?? [];
@@ -180,7 +181,10 @@ export function PlanCard({ plan, steps, thread, newest, streams }: {
   const visible = folded ? shown.filter((one) => one.error !== "") : shown;
   const undo = async (only?: string[]) => {
     if (!execution) return;
-    await act(api.undoPlan(execution.projectId, plan, only).then(() => notify(only ? "The step is undone." : "The plan is undone.")));
+    await act(api.undoPlan(execution.projectId, plan, only).then(() => {
+      note([...undone, ...(only ?? shown.map((one) => one.id))]);
+      notify(only ? "The step is undone." : "The plan is undone.");
+    }));
     thread.changed();
   };
   return (

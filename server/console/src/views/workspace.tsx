@@ -3,7 +3,7 @@ import { useSignalEffect } from "@preact/signals";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { get, path } from "../api.ts";
 import { count } from "../format.ts";
-import { stepsLeft, takesWords } from "../interrupts.ts";
+import { takesWords } from "../interrupts.ts";
 import { artefactOf, plansSteps } from "../panels/index.ts";
 import { Pane } from "../panels/pane.tsx";
 import { location, setQuery } from "../router.ts";
@@ -18,16 +18,13 @@ import { Conversation } from "./conversation.tsx";
 function Composer({ thread }: { thread: ThreadModel }) {
   const [text, setText] = useState("");
   const [first, setFirst] = useState(false);
-  const [asking, ask] = useState(false);
   const box = useRef<HTMLTextAreaElement>(null);
   const busy = thread.busy.value;
   const waits = busy ? undefined : thread.interrupts.value[0];
   const inWords = waits && takesWords(waits.value);
-  const left = waits && !inWords ? stepsLeft(waits.value) : 0;
-  const send = async (agreed = left === 0) => {
+  const send = async () => {
     const words = (box.current?.value ?? text).trim(); // a key may come before the drawing of what was typed
     if (!words || busy) return;
-    if (!agreed) return ask(true);
     setText("");
     if (!(await thread.send(words, first ? { approve_plan: true } : {}))) setText(words);
   };
@@ -63,8 +60,6 @@ function Composer({ thread }: { thread: ThreadModel }) {
           <button type="submit" class="button primary" aria-label="Send" disabled={!text.trim()}><Icon name="send" size={18} /></button>
         )}
       </div>
-      {asking && <Confirm title="End the plan?" lost={`This ends the plan: ${count(left, "step")} left. Resume it or answer it first to have them done.`}
-        action="Send" onConfirm={() => void send(true)} onClose={() => ask(false)} />}
     </form>
   );
 }
@@ -96,6 +91,7 @@ export function Workspace({ thread: id }: { thread: string }) {
   useSignalEffect(() => { pageTitle.value = thread.title.value; });
   useEffect(() => () => { pageTitle.value = ""; }, []);
   const { query } = location.value;
+  const asking = thread.asking.value;
   const lost = thread.error.value !== null && thread.error.value.status !== 0 && thread.items.value.length === 0;
   const shown = query.get("pane") === "artefact" || (query.has("stream") && query.get("pane") !== "talk") ? "artefact" : "talk";
   return (
@@ -115,6 +111,8 @@ export function Workspace({ thread: id }: { thread: string }) {
         )}
         {lost ? null : mayWrite.value ? <Composer thread={thread} /> : <p class="read-only">Your key may read this conversation, not write in it.</p>}
       </div>
+      {asking && <Confirm title="End the plan?" lost={`This ends the plan: ${count(asking.steps, "step")} left. Resume it or answer it first to have them done.`}
+        action="Send" onConfirm={() => asking.decide(true)} onClose={() => asking.decide(false)} />}
       {lost ? <section class="pane" aria-label="What is made" /> : <Pane thread={thread} />}
     </div>
   );

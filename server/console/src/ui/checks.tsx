@@ -1,0 +1,31 @@
+// What was checked beside its rules: one line that says how many are not met, and a table.
+import { Failure } from "./states.tsx";
+import { useRead } from "./use_read.ts";
+
+interface Check { rule: string; measured: string; limit?: string; verdict: "pass" | "warn" | "fail"; remedy: string }
+interface Report { verdict: string; checks: Check[]; source?: string }
+
+export function Checks({ of, read, when }: { of: string; read: () => Promise<Report>; when: unknown[] }) {
+  const [report, error] = useRead(read, when);
+  if (error) return <Failure error={error} />;
+  if (!report) return null;
+  const { checks, source } = report;
+  const failures = checks.filter((one) => one.verdict === "fail").length;
+  const tone = failures > 0 ? "bad" : report.verdict === "warn" ? "wait" : "ok";
+  const limits = checks.some((one) => one.limit);
+  return (
+    <details class="fold">
+      <summary><span class={`pill ${tone}`}><span class="dot" aria-hidden="true" />{failures > 0 ? `${failures} of ${checks.length} rules of ${of} not met` : `Rules of ${of} met`}</span></summary>
+      <table class="preflight">
+        <caption class="sr-only">{of}{source && `: ${source}`}</caption>
+        <thead><tr><th>Rule</th><th>Measured</th>{limits && <th>Limit</th>}<th>Verdict</th></tr></thead>
+        <tbody>
+          {checks.map((one) => (
+            <tr key={one.rule} class={one.verdict}><td>{one.rule}</td><td>{one.measured}</td>{limits && <td>{one.limit}</td>}<td>{one.verdict}{one.remedy && <span class="help"> {one.remedy}</span>}</td></tr>
+          ))}
+        </tbody>
+      </table>
+      {source && <p class="help">{source}</p>}
+    </details>
+  );
+}

@@ -9,6 +9,7 @@ import pytest
 from tests.cli.conftest import RunCommand
 from tests.meta.syntax import ROOT
 
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 _CONSOLE = re.compile(r"```console\n(.*?)```", re.DOTALL)
 _LEFT_OUT = "…"
 _COLUMNS = "90"

@@ -59,7 +59,7 @@ def test_lessons_pages_and_videos_are_called_by_their_names() -> None:
     assert film == Card("Film", ("One", "Hello", "birds"))
 
 
-def test_plans_are_told_with_numbers_counts_and_names() -> None:
+def test_plans_are_worded_with_numbers_counts_and_names() -> None:
     assert paused_sentence([]) == "The plan is paused, and 0 steps are pending."
     assert outcome_sentence([]) == ""
     ended = [("completed", "One"), ("completed", "Two"), ("blocked", "Three"), ("pending", "Four")]

@@ -94,9 +94,9 @@ class VideoTurnRules(TurnRules[VideoState]):
     """One call submits the whole plan."""
 
     def describe_step(self, state: VideoState, step: Step, newest: Mapping[str, Version | None]) -> str:
-        """Return the prompt of a step, or its scene."""
+        """Return the prompt of a step; its title names the scene."""
         del state, newest
-        return str(step["params"].get("prompt") or step["params"].get("sceneId") or "")
+        return str(step["params"].get("prompt") or "")
 
     def change_name(self, stream: str, output: Mapping[str, Any], newest: Version | None) -> str:
         """Return the name of a scene and its id."""

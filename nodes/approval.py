@@ -17,7 +17,7 @@ from callsheet.nodes.node import Node, run_context
 from callsheet.nodes.pausing import is_under_way
 from callsheet.nodes.question import refusal_text
 from callsheet.nodes.workflow import WorkflowSpec
-from callsheet.state.approvals import PLAN_SCHEMA, approval_sentence, plan_decisions
+from callsheet.state.approvals import PLAN_SCHEMA, approval_sentence, plan_decisions, step_words
 from callsheet.state.context import Context
 from callsheet.state.errors import Invalid, Refused
 from callsheet.state.plan import (
@@ -114,10 +114,7 @@ def approval_request(
 
     `about` describes the target of each step; empty for none. An edit has the arguments of `args_schema`.
     """
-    described = [
-        f"{step['display']}: {name}" if name else step["display"]
-        for step, name in zip(steps, about, strict=True)
-    ]
+    described = [step_words(step["display"], name) for step, name in zip(steps, about, strict=True)]
     return {
         "message": approval_sentence(described),
         "steps": [step["id"] for step in steps],

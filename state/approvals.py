@@ -96,7 +96,7 @@ PLAN_SCHEMA: Final[dict[str, Any]] = {
 `leaveOut` has ids of `steps` that are not carried out, as `skip` says of one.
 """
 _PLAN_KINDS: Final = ("approve", "edit", "skip", "reject")
-_SHOWN: Final = 5
+_SHOWN: Final = 20
 """Steps that a sentence names."""
 _SHOWN_CHARS: Final = 120
 """Characters of a step that a sentence shows."""
@@ -152,17 +152,30 @@ def _unknown_decision(decision: Mapping[str, Any]) -> Invalid:
     )
 
 
+def step_words(display: str, about: object) -> str:
+    """Return a step as people read it: its title, and its target or request where the title lacks it."""
+    return f"{display}: {about}" if about else display
+
+
 def steps_in_words(steps: Sequence[str]) -> str:
-    """Return the first of these steps, and how many more there are, after a colon."""
-    more = f" and {len(steps) - _SHOWN} more" if len(steps) > _SHOWN else ""
+    """Return the steps after a colon, each numbered in a line of its own where there are several."""
     shown = [one if len(one) <= _SHOWN_CHARS else f"{one[:_SHOWN_CHARS]}…" for one in steps[:_SHOWN]]
-    return f": {', '.join(shown)}{more}."
+    if len(shown) == 1:
+        return f": {shown[0]}."
+    more = [f"and {len(steps) - _SHOWN} more"] if len(steps) > _SHOWN else []
+    return "\n".join([":", *(f"{number}. {one}" for number, one in enumerate(shown, 1)), *more])
 
 
 def approval_sentence(steps: Sequence[str]) -> str:
     """Return the question about a plan whose steps are described so."""
     wait = "1 step waits" if len(steps) == 1 else f"{len(steps)} steps wait"
     return f"{wait} for your approval{steps_in_words(steps)}"
+
+
+def paused_sentence(steps: Sequence[str]) -> str:
+    """Return that a plan is paused, and its pending steps."""
+    counted = "1 step is" if len(steps) == 1 else f"{len(steps)} steps are"
+    return f"The plan is paused, and {counted} pending{steps_in_words(steps) if steps else '.'}"
 
 
 def check_answer(question: Any, answer: Any) -> None:

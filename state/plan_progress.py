@@ -1,6 +1,6 @@
 """Events of an execution, as the difference between two states of its record."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from callsheet.state.live_plan import (
@@ -113,6 +113,31 @@ def counts(record: Execution) -> dict[str, int]:
     unchanged = sum(is_unchanged(one["status"], one["output"]) for one in record["steps"])
     counted: dict[str, int] = {name: statuses.count(name) for name in dict.fromkeys(statuses)}
     return counted | ({"unchanged": unchanged} if unchanged else {})
+
+
+_OUTCOMES: Final[Mapping[str, str]] = {
+    "completed": "done",
+    "error": "failed",
+    "blocked": "not started",
+    "skipped": "left out",
+    "cancelled": "cancelled",
+    "in-progress": "still running",
+}
+
+
+def outcome_sentence(steps: Sequence[tuple[str, str]]) -> str:
+    """Return how many steps have ended how, with their names; `steps` are statuses and names. Empty for none.
+
+    Such as "1 step done: Scene 1; 2 cancelled: Scene 2, Scene 3."
+    """
+    groups: dict[str, list[str]] = {}
+    for status, name in steps:
+        groups.setdefault(_OUTCOMES.get(status, status), []).append(name)
+    parts = [f"{len(names)} {outcome}: {', '.join(names)}" for outcome, names in groups.items()]
+    if not parts:
+        return ""
+    counted = "step" if parts[0].startswith("1 ") else "steps"
+    return f"{'; '.join([parts[0].replace(' ', f' {counted} ', 1), *parts[1:]])}."
 
 
 def results(record: Execution, since_ms: int = 0) -> list[StepResult]:

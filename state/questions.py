@@ -33,6 +33,15 @@ def sentence(value: Any) -> str:
     return "; ".join(actions) or str(words or json.dumps(value, ensure_ascii=False))
 
 
+def full_text(value: Mapping[str, Any]) -> str:
+    """Return all that a person must read of a question, steps of a plan numbered; empty for none."""
+    actions = [str(one.get("description") or one.get("name", "")) for one in _actions(value)]
+    if len(actions) > 1 and kind(value) == "plan" and value.get("message"):
+        problem = value.get("problem")
+        return f"{problem}\n\n{value['message']}" if problem else str(value["message"])
+    return "\n".join(actions) or str(value.get("message") or "")
+
+
 def kind(value: Any) -> Kind:
     """Return the kind of a question: about a plan, about a paused plan, or any other."""
     if not isinstance(value, Mapping):

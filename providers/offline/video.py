@@ -10,6 +10,7 @@ from callsheet.providers.offline.grammar import SLOTS, Form, FormMatch, decline,
 from callsheet.providers.offline.grammar import number as value_of
 from callsheet.state.figures import ORDINALS
 from callsheet.state.pages.styles import NAMES
+from callsheet.state.plan_progress import outcome_sentence
 
 _FASTER: Final = 1.5
 _COLOR: Final = re.compile(rf"#[0-9a-f]{{6}}|{'|'.join(NAMES)}")
@@ -186,16 +187,20 @@ def _report(result: Mapping[str, Any], project: str) -> str:
     if "error" in result:
         return f"I changed nothing: {result['error']}."
     numbers = {scene: f"Scene {number}" for number, scene in _LINE.findall(project)}
-    lines = [_report_line(step, numbers) for step in result.get("steps", ())]
+    steps = result.get("steps", ())
+    lines = [_report_line(step, numbers) for step in steps]
+    if result.get("status") == "rejected":
+        return f"None of {len(lines)} steps was carried out. {'. '.join(dict.fromkeys(lines))}."
+    if any(step["status"] != "completed" for step in steps):
+        return outcome_sentence([(step["status"], line) for step, line in zip(steps, lines, strict=True)])
     return ". ".join(lines) + "." if lines else "Nothing was changed."
 
 
 def _report_line(step: Mapping[str, Any], numbers: Mapping[str, str]) -> str:
-    text = str(step.get("error") or step.get("message") or step["status"]).rstrip(".")
     scene = str(step.get("scene") or "")
-    if scene and text.startswith(scene):
-        return numbers.get(scene, "The scene") + text.removeprefix(scene)
-    return text
+    name = numbers.get(scene) or scene or step.get("tool", "")
+    text = str(step.get("error") or step.get("message") or name).rstrip(".")
+    return name + text.removeprefix(scene) if scene and text.startswith(scene) else text
 
 
 def _steps(request: FormMatch, project: str, at: int) -> list[dict[str, Any]]:

@@ -57,6 +57,15 @@ class Line:
     """Provider of the engine that speaks it; empty for the first one."""
 
 
+Keep = Callable[[Line, bytes], Awaitable[None]]
+"""Takes the sound of a line once it is there, so that the failure of another line does not lose it."""
+
+
+async def keep_nothing(line: Line, sound: bytes) -> None:
+    """Keep no sound."""
+    del line, sound
+
+
 class Speech(Protocol):
     """An engine that speaks."""
 
@@ -70,8 +79,11 @@ class Speech(Protocol):
         """Provider of the voices that it renders as cast; `local` for the model of this installation."""
         ...
 
-    async def say(self, lines: Sequence[Line]) -> list[bytes]:
-        """Return a sound file for each line; raises `Unavailable`, `Invalid` or `Oversized`."""
+    async def say(self, lines: Sequence[Line], keep: Keep = keep_nothing) -> list[bytes]:
+        """Return a sound file for each line, which `keep` gets as it comes.
+
+        Raises `Unavailable`, `Invalid` or `Oversized`.
+        """
         ...
 
 
@@ -89,25 +101,30 @@ class SpeechEngines:
         """True for the model of this installation alone, which speaks English with preview voices."""
         return self.provider == LOCAL
 
-    async def say(self, lines: Sequence[Line]) -> list[bytes]:
+    async def say(self, lines: Sequence[Line], keep: Keep = keep_nothing) -> list[bytes]:
         """Return a sound file for each line, by its engine."""
         sounds = [b""] * len(lines)
         for engine in self.engines:
             own = [at for at, line in enumerate(lines) if (line.engine or self.provider) == engine.provider]
             if own:
-                clips = await engine.say([lines[at] for at in own])
+                clips = await engine.say([lines[at] for at in own], keep)
                 for at, clip in zip(own, clips, strict=True):
                     sounds[at] = clip
         return sounds
 
 
-async def say_each(lines: Sequence[Line], say: Callable[[Line], Awaitable[bytes]]) -> list[bytes]:
-    """Return what `say` returns for each line, some at once; if one fails, no other is waited for."""
+async def say_each(lines: Sequence[Line], say: Callable[[Line], Awaitable[bytes]], keep: Keep) -> list[bytes]:
+    """Return what `say` returns for each line, some at once; if one fails, no other is waited for.
+
+    `keep` has those that were there before.
+    """
     turns = asyncio.Semaphore(_AT_ONCE)
 
     async def say_in_turn(line: Line) -> bytes:
         async with turns:
-            return await say(line)
+            sound = await say(line)
+            await keep(line, sound)
+            return sound
 
     try:
         async with asyncio.TaskGroup() as group:

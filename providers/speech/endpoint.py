@@ -8,7 +8,16 @@ from typing import Any, Final
 import openai
 
 from callsheet.providers.errors import ErrorTranslator
-from callsheet.providers.speech import HEADS, MAX_SOUND_BYTES, VARIABLES, Line, SpeechSettings, say_each
+from callsheet.providers.speech import (
+    HEADS,
+    MAX_SOUND_BYTES,
+    VARIABLES,
+    Keep,
+    Line,
+    SpeechSettings,
+    keep_nothing,
+    say_each,
+)
 from callsheet.state.errors import Unavailable
 
 _NO_KEY: Final = "none"
@@ -34,13 +43,13 @@ class SpeechEndpoint:
             variables={**VARIABLES, "key": settings.key_name},
         )
 
-    async def say(self, lines: Sequence[Line]) -> list[bytes]:
+    async def say(self, lines: Sequence[Line], keep: Keep = keep_nothing) -> list[bytes]:
         """Return a sound file for each line; if one fails, no other is waited for."""
         client = openai.AsyncOpenAI(
             base_url=self._settings.url, api_key=self._secret or _NO_KEY, timeout=self._settings.timeout_s
         )
         async with client:
-            return await say_each(lines, partial(self._say_one, client))
+            return await say_each(lines, partial(self._say_one, client), keep)
 
     async def _say_one(self, client: openai.AsyncOpenAI, line: Line) -> bytes:
         sound = bytearray()

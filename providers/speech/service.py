@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import httpx
 
-from callsheet.providers.speech import HEADS, MAX_SOUND_BYTES, Line, say_each
+from callsheet.providers.speech import HEADS, MAX_SOUND_BYTES, Keep, Line, keep_nothing, say_each
 from callsheet.state.errors import CallsheetError, Invalid, Limited, TimedOut, Unavailable
 
 _MAX_ANSWER: Final = 2 * MAX_SOUND_BYTES
@@ -51,10 +51,10 @@ class SpeechService(ABC):
         """Return the sound file in an answer; raises `ValueError` if there is none."""
         return answer
 
-    async def say(self, lines: Sequence[Line]) -> list[bytes]:
+    async def say(self, lines: Sequence[Line], keep: Keep = keep_nothing) -> list[bytes]:
         """Return a sound file for each line; raises `Unavailable` or `Invalid`."""
         async with httpx.AsyncClient(timeout=self._settings.timeout_s) as client:
-            return await say_each(lines, partial(self._say_one, client))
+            return await say_each(lines, partial(self._say_one, client), keep)
 
     async def _say_one(self, client: httpx.AsyncClient, line: Line) -> bytes:
         request = client.build_request("POST", self._settings.url, **self.request_of(line))

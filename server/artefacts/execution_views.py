@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from callsheet.state.approvals import approval_sentence, steps_in_words
+from callsheet.state.approvals import approval_sentence, paused_sentence, step_words
 from callsheet.state.live_plan import Execution, LiveStep, is_over
-from callsheet.state.plan import plan_type
-from callsheet.state.plan_progress import counts, step_view, total_seconds
+from callsheet.state.plan import Step, plan_type
+from callsheet.state.plan_progress import counts, outcome_sentence, step_view, total_seconds
 from callsheet.state.times import iso_time_or_none
 
 
@@ -33,7 +33,7 @@ def execution_view(record: Execution, context: Mapping[str, Any]) -> dict[str, A
     changes = [{**one, "at": iso_time_or_none(one["at_ms"])} for one in record["changes"]]
     return {
         **execution_summary(record),
-        "message": waiting_message(record),
+        "message": plan_message(record),
         "plan": plan_view(record, context),
         "changes": [
             {name: one[name] for name in ("kind", "step", "before", "after", "at")} for one in changes
@@ -42,15 +42,21 @@ def execution_view(record: Execution, context: Mapping[str, Any]) -> dict[str, A
     }
 
 
-def waiting_message(record: Execution) -> str:
-    """Return in a sentence what a plan waits for a person about; empty for one that does not."""
+def plan_message(record: Execution) -> str:
+    """Return what a plan waits for a person about, or how one has ended that is not complete; else empty."""
     if record["status"] == "planned" and record.get("asks"):
-        return approval_sentence([one["step"]["display"] for one in record["steps"] if one["step"]["writes"]])
+        return approval_sentence([_words(one["step"]) for one in record["steps"] if one["step"]["writes"]])
+    if is_over(record):
+        ended = [(one["status"], _words(one["step"])) for one in record["steps"]]
+        has_all = all(status == "completed" for status, _ in ended)
+        return "" if has_all else outcome_sentence(ended)
     if record["status"] != "paused":
         return ""
-    pending = [one["step"]["display"] for one in record["steps"] if one["status"] == "pending"]
-    counted = "1 step is" if len(pending) == 1 else f"{len(pending)} steps are"
-    return f"The plan is paused, and {counted} pending{steps_in_words(pending) if pending else '.'}"
+    return paused_sentence([_words(one["step"]) for one in record["steps"] if one["status"] == "pending"])
+
+
+def _words(step: Step) -> str:
+    return step_words(step["display"], step["params"].get("prompt"))
 
 
 def plan_view(record: Execution, context: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,8 +4,10 @@ The new artefact's record has its sources, set once, with the request that made 
 field for each artefact that was made from it. Both are safe to write twice.
 """
 
+import asyncio
 import hashlib
 import json
+import time
 import uuid
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -25,6 +27,8 @@ from callsheet.storage.threads.threads import Thread
 
 _SOURCES: Final = "sources"
 _USE: Final = "use:"
+MAX_USES: Final = 200
+"""Things made from one source that its record names."""
 
 
 class _SourceRecord(TypedDict):
@@ -86,9 +90,28 @@ async def claim_new(
     return artefact
 
 
-async def record_use(source: Artefact, kind: str, name: str) -> None:
-    """Record on the source that an artefact was made from it."""
-    await source.set_facts({f"{_USE}{kind}:{name}": "1"})
+async def record_use(source: Artefact, storage: Storage, kind: str, name: str) -> None:
+    """Record on the source that an artefact was made from it.
+
+    Of a source with `MAX_USES` records those are dropped whose artefacts are gone, else the oldest ones.
+    """
+    meta = await source.meta()
+    fields = _use_fields(meta)
+    if len(fields) >= MAX_USES:
+        kept = {f"{_USE}{one.kind}:{one.id}" for one in await use_list(source, storage, meta)}
+        gone = [field for field in fields if field not in kept]
+        await source.drop_facts(gone or fields[: len(fields) - MAX_USES + 1])
+    await source.set_facts({f"{_USE}{kind}:{name}": str(time.time_ns() // 1_000_000)})
+
+
+def _use_fields(meta: Mapping[str, str]) -> list[str]:
+    """Return the fields of a record that name what was made of it, oldest first."""
+
+    def age_of(field: str) -> tuple[int, str]:
+        # An imported record may hold anything.
+        return (int(meta[field]) if meta[field].isdecimal() else 0, field)
+
+    return sorted((field for field in meta if field.startswith(_USE)), key=age_of)
 
 
 def source_list(meta: Mapping[str, str]) -> list[ArtefactSource]:
@@ -98,18 +121,17 @@ def source_list(meta: Mapping[str, str]) -> list[ArtefactSource]:
 
 
 async def use_list(artefact: Artefact, storage: Storage, meta: Mapping[str, str]) -> list[ArtefactRef]:
-    """Return what was made from an artefact, still exists and names it, by its record."""
-    uses: list[ArtefactRef] = []
-    for field in sorted(meta):
-        if not field.startswith(_USE):
-            continue
-        kind, _, name = field.removeprefix(_USE).partition(":")
-        record = await Artefact(storage, kind, name, meta["owner"]).meta()
+    """Return what was made from an artefact, still exists and names it, oldest first."""
+    places = [field.removeprefix(_USE).partition(":") for field in _use_fields(meta)]
+    results = [Artefact(storage, kind, name, meta["owner"]) for kind, _, name in places]
+    records = await asyncio.gather(*(one.meta() for one in results))
+    return [
+        ArtefactRef(kind=one.kind, id=one.id)
+        for one, record in zip(results, records, strict=True)
         # A copy of an artefact has its record, and nothing was made from the copy.
-        names = {(source["kind"], source["id"]) for source in source_list(record)}
-        if record.get("owner") == meta["owner"] and (artefact.kind, artefact.id) in names:
-            uses.append(ArtefactRef(kind=kind, id=name))
-    return uses
+        if record.get("owner") == meta["owner"]
+        and (artefact.kind, artefact.id) in {(source["kind"], source["id"]) for source in source_list(record)}
+    ]
 
 
 def check_record(facts: Mapping[str, str]) -> None:

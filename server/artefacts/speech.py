@@ -37,16 +37,18 @@ async def speech_of(
 ) -> AsyncIterator[list[bytes]]:
     """Yield a sound file for each line; those that were spoken within a day are not spoken again.
 
-    All are kept at once, so that a retry of the block does not pay for them again. A block that raises
-    `UnreadableSound` drops them: an engine may send what is no sound.
+    Each is kept once it is there, so that a retry does not pay for it again, whatever fails after it. A block
+    that raises `UnreadableSound` drops them: an engine may send what is no sound.
     """
+
+    async def keep(line: Line, sound: bytes) -> None:
+        await recordings.keep_speech_clip(storage, owner, digest_of(speech.model, asdict(line)), sound)
+
     names = [digest_of(speech.model, asdict(line)) for line in lines]
     clips = {name: await recordings.speech_clip(storage, owner, name) for name in names}
     missing = {name: line for name, line in zip(names, lines, strict=True) if clips[name] is None}
     if missing:
-        clips |= dict(zip(missing, await speech.say([*missing.values()]), strict=True))
-    for name in missing:
-        await recordings.keep_speech_clip(storage, owner, name, clips[name] or b"")
+        clips |= dict(zip(missing, await speech.say([*missing.values()], keep), strict=True))
     try:
         yield [clips[name] or b"" for name in names]
     except UnreadableSound:

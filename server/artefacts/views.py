@@ -12,7 +12,7 @@ from callsheet.nodes.workflow import ArtefactSpec
 from callsheet.server.artefacts.schemas import Outcome
 from callsheet.server.artefacts.service import question_type
 from callsheet.server.engine.execution import BuildReply
-from callsheet.state import conversation
+from callsheet.state import conversation, questions
 from callsheet.state.budgets import RAISE_BUDGET
 from callsheet.state.differences import one_line
 from callsheet.state.errors import Conflict
@@ -204,14 +204,10 @@ def turn_message(state: Mapping[str, Any]) -> str:
 
 
 def question_text(question: Any) -> str:
-    """Return a question in words, a line for each action; empty for a question of another form."""
+    """Return a question in words; empty for a question of another form."""
     if not isinstance(question, Mapping):
         return question if isinstance(question, str) else ""
-    actions = [
-        str(action.get("description") or action.get("name", ""))
-        for action in question.get("action_requests", ())
-    ]
-    return "\n".join(actions) or str(question.get("message") or "")
+    return questions.full_text(question)
 
 
 def last_message(state: Mapping[str, Any]) -> str:

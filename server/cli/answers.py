@@ -10,6 +10,7 @@ from callsheet.server.cli.client import ServerClient
 from callsheet.server.cli.output import print_parts
 from callsheet.server.cli.parsing import Args
 from callsheet.server.cli.turns import RAISE_BUDGET
+from callsheet.state import questions
 from callsheet.state.errors import Conflict, Invalid
 
 _YES: Final = {"decisions": [{"type": "approve"}]}
@@ -109,8 +110,7 @@ def question_line(value: Any) -> str:
 def _words(value: Any) -> str:
     if not isinstance(value, Mapping):
         return str(value)
-    actions = [str(one.get("description") or one.get("name")) for one in value.get("action_requests", ())]
-    return "; ".join(actions) or str(value.get("message") or json.dumps(value, ensure_ascii=False))
+    return questions.full_text(value) or json.dumps(value, ensure_ascii=False)
 
 
 def _option(args: Args, value: Any) -> str | None:

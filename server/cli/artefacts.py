@@ -22,10 +22,12 @@ from callsheet.server.cli.output import (
     text,
 )
 from callsheet.server.cli.parsing import Args, UsageError, did_you_mean, format_by_ending
+from callsheet.server.cli.remedies import in_terminal
 from callsheet.server.cli.text_input import read_bytes, read_text
 from callsheet.server.cli.turns import StoppedError, TurnMessage, send
 from callsheet.server.settings.installation import program
 from callsheet.state.errors import CallsheetError, Conflict, Invalid, Missing, Unavailable
+from callsheet.state.owners import LOCAL
 from callsheet.state.uploads import MAX_IMPORT
 
 _REQUEST_FIELDS: Final = ("language", "market", "duration")
@@ -90,7 +92,14 @@ def _new_from_source(client: ServerClient, args: Args, fields: Mapping[str, Any]
     else:
         body = {"lessonId": args.source, "id": args.id}
     given = {name: value for name, value in body.items() if value is not None}
-    reply = client.call("POST", kind.lists, json=given).json()
+    try:
+        reply = client.call("POST", kind.lists, json=given).json()
+    except Missing as error:
+        names = [args.source] if isinstance(args.source, str) else args.source
+        missing = next((name for name in names if repr(name) in error.message), None)
+        if missing is None:
+            raise
+        raise _unknown(client, {ADS: CAMPAIGNS, PAGES: ADS}.get(kind, LESSONS), missing) from error
     args.id = reply[kind.id_field]
     if kind is not ADS or args.json:
         return show(client, args)
@@ -222,7 +231,7 @@ def versions(client: ServerClient, args: Args) -> None:
         print_json(listed)
         return
     rows = [
-        (name, one["id"], one["status"], age(one["createdAt"]), one["createdBy"], one.get("summary"))
+        (name, one["id"], one["status"], age(one["createdAt"]), _maker(one), one.get("summary"))
         for name, stream in listed.items()
         for one in stream["versions"]
     ]
@@ -230,6 +239,15 @@ def versions(client: ServerClient, args: Args) -> None:
     if kind.stream:
         titles, rows = titles[1:], [row[1:] for row in rows]  # type: ignore[assignment,misc]
     print_table(titles, rows, "There are no versions yet.")
+
+
+def _maker(version: Mapping[str, Any]) -> str:
+    """Return who made a version, in people's words."""
+    if version["by"] == "model":
+        return f"the {version['model']} model" if version["model"] else "a model"
+    if version["by"] != "person":
+        return str(version["by"])
+    return "by hand" if version["createdBy"] == LOCAL else f"{version['createdBy']}, by hand"
 
 
 def _all_versions(client: ServerClient, path: str) -> dict[str, Any]:
@@ -337,7 +355,8 @@ def check(client: ServerClient, args: Args) -> int:
         print_json(view)
     else:
         lines = [
-            f"{one['verdict']:4}  {one['rule']}: {one['measured']}{'; ' * bool(one['remedy'])}{one['remedy']}"
+            f"{one['verdict']:4}  {one['rule']}: {one['measured']}{'; ' * bool(one['remedy'])}"
+            + in_terminal(one["remedy"]).replace(" ID ", f" {shlex.quote(args.id)} ")
             for one in view["checks"]
         ]
         print_parts([text("\n".join(lines))])

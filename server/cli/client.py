@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 import httpx
 
+from callsheet.server.cli.remedies import in_terminal
 from callsheet.server.settings.local_sockets import (
     OWNER_HEADER,
     LocalSockets,
@@ -44,7 +45,7 @@ class ServerRefusal(CallsheetError):
     def __init__(self, body: Mapping[str, Any], status: int) -> None:
         super().__init__(
             str(body.get("error") or body.get("message") or f"the server answered {status}"),
-            remedy=str(body.get("remedy") or ""),
+            remedy=in_terminal(str(body.get("remedy") or "")),
         )
         self.status = status
 

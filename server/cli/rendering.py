@@ -10,6 +10,8 @@ from rich.text import Text
 
 from callsheet.server.cli.kinds import ADS, CAMPAIGNS, LESSONS, PAGES, VIDEOS, Kind
 from callsheet.server.cli.output import facts, grid, text
+from callsheet.state import questions
+from callsheet.state.lessons.narration import reading_levels
 
 View = Mapping[str, Any]
 _STREAMS: Final[Mapping[str, tuple[str, str]]] = {
@@ -113,8 +115,7 @@ def question_parts(value: Any) -> Iterator[RenderableType]:
         yield facts_table(value["facts"])
     if value.get("images"):
         yield images_table(value["images"])
-    actions = [one.get("description") or one.get("name") for one in value.get("action_requests", ())]
-    yield text("\n".join(map(str, actions)) or value.get("message") or value, "bold yellow")
+    yield text(questions.full_text(value) or value, "bold yellow")
 
 
 def ad_parts(view: View, changed: set[str] | None = None) -> Iterator[RenderableType]:
@@ -296,7 +297,8 @@ def _choice_table(name: str, words: str, last: str) -> Table:
 def narration_parts(narration: View) -> Group:
     """Return a narration with the times of its segments."""
     width = max(map(len, _SEGMENTS.values()))
-    heading = f"  {narration['total_duration']} s, for grade {narration['reading_level']}"
+    measured = (narration.get("readability") or {}).get("grade")
+    heading = f"  {narration['total_duration']} s, {reading_levels(narration['reading_level'], measured)}"
     rows = [
         _Timed(
             segment["start_time"],

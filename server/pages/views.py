@@ -3,7 +3,7 @@
 import asyncio
 import base64
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -118,17 +118,15 @@ async def create_from_ad(storage: Storage, owner: str, body: PageCreate, key: st
     artefact = await sources.claim_new(PAGES, storage, thread, fact, key)
     head = await artefact.stream_head(STREAM)
     if head.newest is None:
-        language = str(script.data.get("language") or (await ad.meta()).get("language") or "english")
+        known = await ad.meta()
+        language = str(script.data.get("language") or known.get("language") or "english")
         lines = [track["text"] for track in script.data["voiceTracks"]]
-        data = await asyncio.to_thread(_hero_data, head, lines, language)
+        hero = await asyncio.to_thread(hero_page, lines, language, known.get("client", ""))
+        data = history.edit_version(head.newest, STARTER, hero)
         new = NewVersion(STREAM, data, owner, uuid.uuid4().hex, None, {"status": "draft"}, head)
         await artefact.create_version(replace(new, origin=origin("person", f"from ad {ad.id}")))
-    await sources.record_use(ad, KIND, name)
+    await sources.record_use(ad, storage, KIND, name)
     return await find_page(storage, name, owner)
-
-
-def _hero_data(head: StreamHead, lines: Sequence[str], language: str) -> PageData:
-    return history.edit_version(head.newest, STARTER, hero_page(lines, language))
 
 
 def _summary(ref: PageRef, head: StreamHead) -> dict[str, Any]:

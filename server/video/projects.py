@@ -225,7 +225,7 @@ async def _create_from_lesson(
         scenes = narrated_scenes(parts, narration.language)
         source = origin("person", f"from lesson {lesson.id}")
         await create(ctx.storage, owner, name, body.name or narration.topic, scenes, source)
-    await sources.record_use(lesson, KIND, name)
+    await sources.record_use(lesson, ctx.storage, KIND, name)
     return await find_project(ctx, name, owner)
 
 

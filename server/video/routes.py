@@ -324,7 +324,7 @@ def _reply(started: Started) -> dict[str, Any]:
         "threadId": started.thread.id,
         "plan": plan_view(record, service.plan_context(record)) if record else None,
         "message": started.message
-        or (execution_views.waiting_message(record) or record["feedback"] if record else ""),
+        or (execution_views.plan_message(record) or record["feedback"] if record else ""),
         "question": started.question,
         "receipt": started.receipt,
     }

@@ -79,6 +79,12 @@ class Readability(BaseModel):
     """True if at most one grade above the requested level."""
 
 
+def reading_levels(target: str, measured: float | None) -> str:
+    """Return both reading levels in words; a language without a reliable formula has no measured one."""
+    grade = "not measured" if measured is None else f"measured grade {measured:g}"
+    return f"reading level: target grade {target}, {grade}"
+
+
 class Narration(BaseModel):
     """A complete narration."""
 
@@ -104,6 +110,11 @@ class Narration(BaseModel):
                 return segment
         known = ", ".join(segment.id for segment in self.segments)
         raise Missing(f"the narration has no segment {segment_id!r}", remedy=f"use one of {known}")
+
+    @property
+    def level_words(self) -> str:
+        """The target and the measured reading level."""
+        return reading_levels(self.reading_level, self.readability.grade if self.readability else None)
 
     @property
     def facts(self) -> frozenset[str]:

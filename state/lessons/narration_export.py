@@ -98,7 +98,7 @@ def _parts(text: str, language: str, lines_at_once: int = _LINES) -> list[str]:
 
 def _markdown(narration: Narration, times: Times) -> str:
     del times
-    facts = f"reading level {narration.reading_level} · {narration.key_terms_count} key terms"
+    facts = f"{narration.level_words} · {narration.key_terms_count} key terms"
     head = [f"# {escape_markdown(narration.topic)}", f"{narration.total_duration} s · {facts}"]
     return "\n\n".join([*head, *(_section(segment) for segment in narration.segments)]) + "\n"
 

@@ -6,6 +6,7 @@ from typing import Final, Literal
 
 from typing_extensions import TypedDict
 
+from callsheet.state.pages.history import left_placeholders
 from callsheet.state.pages.notices import dead_anchors, low_contrasts
 from callsheet.state.pages.page import UNTITLED, Element, Page, walk
 
@@ -37,6 +38,7 @@ def check_page(page: Page, dead_files: Collection[str]) -> list[PageCheck]:
         _description(page),
         _language(page),
         *_headings(elements),
+        _placeholders(page),
         _action(elements),
         *_images(elements, dead_files),
         _contrast(page),
@@ -132,6 +134,12 @@ def _headings(elements: list[Element]) -> Iterator[PageCheck]:
     }
     remedy = "let each heading be one level below the one it belongs to"
     yield _of_elements("heading order", jumps, remedy, "warn")
+
+
+def _placeholders(page: Page) -> PageCheck:
+    left = {name: f"{name} says “{text}”" for name, text in left_placeholders(page).items()}
+    remedy = "write your own words in their place, or delete the elements"
+    return _of_elements("no text of the starter page", left, remedy)
 
 
 def _action(elements: list[Element]) -> PageCheck:

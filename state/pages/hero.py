@@ -6,7 +6,7 @@ from typing import Final
 
 from callsheet.state.languages import find
 from callsheet.state.pages import edits
-from callsheet.state.pages.history import STARTER
+from callsheet.state.pages.history import BRAND, STARTER, left_placeholders
 from callsheet.state.pages.page import ROOT, Page
 from callsheet.state.sentences import split_sentences
 
@@ -18,8 +18,10 @@ _DOMAIN: Final = re.compile(r"\A(?:https?://)?(?:[a-z0-9-]{1,63}\.){1,4}[a-z]{2,
 _MIN_WORDS: Final = 2
 
 
-def hero_page(lines: Sequence[str], language: str) -> Page:
-    """Return the starter page with heading, text and button of these parts lines.
+def hero_page(lines: Sequence[str], language: str, name: str = "") -> Page:
+    """Return the starter page with heading, text and button of these parts lines, and the client's name.
+
+    Without a name the address stands for it; without both its places are left out.
 
     The first sentence that is short enough is the heading, the last one the button, which leads to the
     address that the lines name, if they name one.
@@ -33,7 +35,18 @@ def hero_page(lines: Sequence[str], language: str) -> Page:
     rest = [one for one in sayings if one != heading]
     button = rest[-1] if rest and len(rest[-1]) <= _BUTTON else ""
     text = _within([one for one in rest if one != button])
-    return _with_hero(heading.rstrip("."), text, button.rstrip("."), address, language)
+    page = _with_hero(heading.rstrip("."), text, button.rstrip("."), address, language)
+    return _with_name(page, name or address)
+
+
+def _with_name(page: Page, name: str) -> Page:
+    """Return the page with a name where the starter page has a place for one."""
+    for element_id, words in left_placeholders(page).items():
+        if BRAND in words and name:
+            page = edits.modify(page, element_id, content=words.replace(BRAND, name))
+        elif BRAND in words:
+            page = edits.delete(page, element_id)
+    return page
 
 
 def _within(sentences: Sequence[str]) -> str:

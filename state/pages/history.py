@@ -180,12 +180,14 @@ def _card(title: str, text: str) -> dict[str, Any]:
     }
 
 
+BRAND: Final = "Your brand"
+"""Place of the name in the starter page."""
 _PARTS: Final[tuple[dict[str, Any], ...]] = (
     {
         "type": "nav",
         "label": "Navigation",
         "children": [
-            {"type": "text", "label": "Brand", "content": "Your brand", "style": {"font-weight": "700"}},
+            {"type": "text", "label": "Brand", "content": BRAND, "style": {"font-weight": "700"}},
             {"type": "link", "content": "Features", "attributes": {"href": "#section-2"}},
         ],
     },
@@ -216,7 +218,7 @@ _PARTS: Final[tuple[dict[str, Any], ...]] = (
         ],
     },
     {"type": "footer", "label": "Footer", "style": _CENTERED | {"padding": "24px"}, "children": [
-        {"type": "text", "content": "© Your brand"},
+        {"type": "text", "content": f"© {BRAND}"},
     ]},
 )  # fmt: skip
 

@@ -370,6 +370,11 @@ class Artefact(StepReceipts):
         if pairs and not await scripts.SET_FACTS(self._redis, [self._meta], pairs):
             raise self.missing_artefact()
 
+    async def drop_facts(self, names: Sequence[str]) -> None:
+        """Remove facts of the artefact's record; absent ones are none."""
+        if names:
+            await execute(self._redis, "HDEL", self._meta, *names)
+
     def missing_version(self, stream: str, version_id: str) -> Missing:
         """Return the error for a version that does not exist."""
         # A page has one stream, called like itself.

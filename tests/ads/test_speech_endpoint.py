@@ -3,6 +3,7 @@
 import asyncio
 import io
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -12,7 +13,7 @@ from redis import Redis
 
 from callsheet.providers.speech import Line, configured_speech
 from callsheet.server.artefacts.speech import speech_of
-from callsheet.state.errors import Invalid, TimedOut, Unavailable, UnreadableSound
+from callsheet.state.errors import Invalid, RequestRejected, TimedOut, Unavailable, UnreadableSound
 from callsheet.storage.redis.connection import Storage
 from tests.doubles.served import generate_ad, parse_events, served_app
 from tests.doubles.speech_double import KEY, LETTER_S, SpeechDouble, tone
@@ -111,6 +112,21 @@ async def test_a_line_is_paid_for_again_only_if_its_sound_cannot_be_read(
     async with speech_of(storage, "local", speech, [LINE]) as sounds:
         assert sounds == [tone(LETTER_S * len(LINE.text))]
     assert len(double.requests) == requests
+
+
+async def test_the_failure_of_a_line_does_not_lose_the_others(double: SpeechDouble, storage: Storage) -> None:
+    """They are not paid for again."""
+    speech = configured_speech(double.environ)
+    assert speech is not None
+    good = [replace(LINE, text=f"Fresh bread {number}.") for number in range(4)]
+    # Four are spoken at once, so the last one begins when another one is kept.
+    with pytest.raises(RequestRejected):
+        async with speech_of(storage, "local", speech, [*good, replace(LINE, speaker="nobody")]):
+            pass
+    before = len(double.requests)
+    async with speech_of(storage, "local", speech, good) as sounds:
+        assert sounds == [tone(LETTER_S * len(one.text)) for one in good]
+    assert len(double.requests) - before < len(good)
 
 
 @pytest.mark.slow

@@ -250,6 +250,7 @@ def test_versions_are_listed_compared_activated_restored_and_exported(
     run_command("ads", "chat", "ad-1", UPBEAT)
     lines = run_command("ads", "versions", "ad-1", "music").out.splitlines()
     assert [line.split()[:3] for line in lines[1:]] == [["music", "v1", "frozen"], ["music", "v2", "draft"]]
+    assert "the offline model" in lines[1]
     assert "more upbeat" in run_command("ads", "diff", "ad-1", "music", "v1", "v2").out
     assert run_command("ads", "diff", "ad-1", "music", "v1", "v1").out.strip() == "Nothing is different."
     assert run_command("ads", "activate", "ad-1", "music", "v1").err.strip() == "Activated v1."
@@ -259,6 +260,22 @@ def test_versions_are_listed_compared_activated_restored_and_exported(
     assert run_command("ads", "export", "ad-1", "ad.jsonl").code == 0
     assert run_command("threads", "import", "ad.jsonl", "--as", "ad-2").out.strip() == "ad-2"
     assert run_command("ads", "show", "ad-2").code == 0
+
+
+def test_remedies_name_commands_and_the_nearest_source(run_command: RunCommand) -> None:
+    run_command("ads", "new", BRIEF, "--id", "nordlys")
+    page = run_command("pages", "new", "--from-ad", "nordlis")
+    assert_refused(page, "no ad 'nordlis'; did you mean 'nordlys'?", "ads list")
+    assert_refused(run_command("videos", "new", "--from-lesson", "moon"), "no lesson 'moon'", "lessons list")
+    offer = run_command("ads", "new", "--from-campaign", "c-0001", "--from-campaign", "c-00x1")
+    assert_refused(offer, "campaign 'c-00x1'; did you mean 'c-00", "campaigns list")
+    assert run_command("pages", "new", "--from-ad", "nordlys", "--id", "nordlys-page").code == 0
+    checked = run_command("pages", "check", "nordlys-page")
+    assert checked.code == 1
+    assert "no text of the starter page" in checked.out
+    assert "pages chat nordlys-page 'the description of the page is" in " ".join(checked.out.split())
+    for result in (page, offer, checked):
+        assert "/api/" not in result.out + result.err
 
 
 def test_an_argument_may_follow_an_option(run_command: RunCommand) -> None:

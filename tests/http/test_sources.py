@@ -8,11 +8,13 @@ import httpx
 import pytest
 
 from callsheet.providers.offline.ads.first_draft import DraftBasis, script
+from callsheet.server.artefacts import sources
 from callsheet.state.campaigns.campaign import Campaign
 from callsheet.state.campaigns.offers import campaign_brief, offer_of
 from callsheet.state.campaigns.sample import sample_campaigns
 from callsheet.state.errors import Invalid
 from callsheet.storage import Storage
+from callsheet.storage.artefacts.artefacts import Artefact
 from tests.doubles.auth_cases import bearer, create_key
 from tests.doubles.documented import assert_documented
 from tests.doubles.served import GENERATE, app_client, started_app
@@ -85,6 +87,17 @@ def test_a_brief_needs_an_offer_and_says_no_more_than_the_campaigns() -> None:
     assert brief["additionalContext"] == "Make it calm."
 
 
+async def test_a_record_of_a_source_does_not_grow_with_what_is_gone(
+    client: httpx.AsyncClient, storage: Storage
+) -> None:
+    assert (await client.post("/api/ai/generate", json=GENERATE)).status_code == 200
+    ad = Artefact(storage, "ad", "ad-1", "local")
+    await ad.set_facts({f"use:page:gone-{number}": "1" for number in range(sources.MAX_USES)})
+    page = (await post(client, "/api/pages", {"adId": "ad-1"})).json()["pageId"]
+    assert [name for name in await ad.meta() if name.startswith("use:")] == [f"use:page:{page}"]
+    assert (await links(client, "ad", "ad-1"))[1] == [{"kind": "page", "id": page}]
+
+
 async def test_an_ad_becomes_a_page_once_and_both_records_say_so(client: httpx.AsyncClient) -> None:
     early = await post(client, "/api/pages", {"adId": "ad-1"})
     assert early.status_code == 404
@@ -97,7 +110,8 @@ async def test_an_ad_becomes_a_page_once_and_both_records_say_so(client: httpx.A
     reply = await post(client, "/api/pages", {"adId": "ad-1"}, "page-of-ad")
     assert reply.status_code == 201, reply.text
     view = reply.json()
-    [_, hero, *_] = view["page"]["root"]["children"]
+    [nav, hero, *_, footer] = view["page"]["root"]["children"]
+    assert (nav["children"][0]["content"], footer["children"][0]["content"]) == ("Miel", "© Miel")
     shown = {one["type"]: one for one in hero["children"]}
     assert shown["heading"]["content"] == "Bread at four, every day"
     assert shown["text"]["content"] == "The first loaf is free."

@@ -15,7 +15,8 @@ from pydantic import TypeAdapter
 from callsheet.server.pages.publishing import PageChecks
 from callsheet.state.pages.check import check_page
 from callsheet.state.pages.hero import hero_page
-from callsheet.state.pages.page import Page
+from callsheet.state.pages.history import STARTER
+from callsheet.state.pages.page import Page, walk
 from callsheet.storage import Storage
 from tests.doubles.documented import assert_documented
 from tests.doubles.served import app_client, started_app
@@ -137,6 +138,18 @@ def test_a_hero_has_the_words_of_a_script_and_only_those_that_fit() -> None:
     plain = hero_page([long], "french")
     assert plain.root.attributes == {"lang": "fr"}
     assert "Say what you offer in one line" in str(plain.data())
+    for name, brand in (("Miel", "Miel"), ("", "https://miel.example/bread")):
+        named = hero_page(["https://miel.example/bread"], "english", name)
+        assert brand in [one.content for one, _ in walk(named.root)]
+        assert f"© {brand}" in [one.content for one, _ in walk(named.root)]
+    assert "Your brand" not in str(plain.data())
+
+
+def test_a_check_names_the_texts_of_the_starter_page_that_are_left() -> None:
+    [left] = [one for one in check_page(STARTER, set()) if one["rule"] == "no text of the starter page"]
+    assert (left["verdict"], "says “Your brand”" in left["measured"]) == ("fail", True)
+    ready = {"id": "heading-1", "type": "heading", "content": "Bread at four", "attributes": {"level": "1"}}
+    assert "no text of the starter page" not in broken_rules(page_of(ready))
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from tests.doubles.waiting import eventually
 from tests.plans.held_plans import Gates, Plans, served_with_gates
 from tests.plans.test_plan_executions import EFFECTS, MUSIC, VOICES, answers
 
-QUESTION = "The execution is paused"
+QUESTION = "The plan is paused"
 
 
 @pytest.fixture

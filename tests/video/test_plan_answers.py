@@ -2,9 +2,11 @@
 
 from typing import Any
 
+import httpx
 import pytest
 
 from tests.doubles.chat_double import Fail
+from tests.doubles.waiting import eventually
 from tests.video.video_double import VideoClient, edit, status_is
 
 APPROVE = {"type": "approve"}
@@ -35,13 +37,14 @@ async def pause_after_first(video: VideoClient) -> str:
 async def test_a_waiting_plan_asks_in_a_sentence(video: VideoClient):
     """D-R15: the reply, the plan and the question have words."""
     started = await start_unapproved(video, edit("scene-1", "scene-2"))
-    words = "2 steps wait for your approval: Editing scene 1 “Scene 1”, Editing scene 2 “Scene 2”."
+    steps = ("1. Editing scene 1 “Scene 1”: change it", "2. Editing scene 2 “Scene 2”: change it")
+    words = "\n".join(("2 steps wait for your approval:", *steps))
     assert started["message"] == words
     execution = await video.execution(started["executionId"])
     assert execution["message"] == words
     thread = (await video.http.get(f"/threads/{video.thread}")).json()
     [[question]] = thread["interrupts"].values()
-    assert question["value"]["message"].startswith("2 steps wait for your approval: Editing scene 1")
+    assert question["value"]["message"] == words
     await decide(video, started["executionId"], decisions=[APPROVE])
     done = await video.wait_for_end(started["executionId"])
     assert (done["success"], done["message"]) == (True, "")
@@ -51,7 +54,11 @@ async def test_a_paused_plan_asks_in_a_sentence(video: VideoClient):
     """D-R8."""
     name = await pause_after_first(video)
     message = (await video.execution(name))["message"]
-    assert message == "The plan is paused, and 1 step is pending: Editing scene 1 “Scene 1”."
+    assert message == "The plan is paused, and 1 step is pending: Editing scene 1 “Scene 1”: second."
+    await video.call("POST", f"/api/executions/{name}/cancel")
+    ended = await video.execution(name)
+    edits = ("Editing scene 1 “Scene 1”: first", "Editing scene 1 “Scene 1”: second")
+    assert ended["message"] == f"1 step done: {edits[0]}; 1 cancelled: {edits[1]}."
 
 
 async def test_steps_can_be_left_out_when_a_plan_is_approved(video: VideoClient):
@@ -182,3 +189,23 @@ async def test_a_wrong_scene_of_ones_own_is_refused_with_the_form_of_a_scene(vid
     refused = await video.call("POST", "/api/projects", 422, json=body)
     assert "title" in refused["error"]
     assert "durationInFrames" in refused["remedy"]
+
+
+async def test_the_offline_model_tells_outcomes_in_counts_and_names(api: httpx.AsyncClient):
+    """A rejection and a cancellation are said once, not for each step."""
+    project = {"id": "launch", "starter": "product-launch"}
+    assert (await api.post("/api/projects", json=project)).is_success
+    for answer, words in (
+        ({"decisions": [APPROVE], "leaveOut": ["s1.2", "s1.3"]}, "2 left out: Scene 2, Scene 3."),
+        ({"decisions": [{"type": "reject"}]}, "None of 5 steps was carried out. A person rejected"),
+    ):
+        body = {"message": "make all scenes faster", "approve": True, "provider": "offline"}
+        started = (await api.post("/api/projects/launch/executions", json=body)).json()
+        path = f"/api/executions/{started['executionId']}/decision"
+        assert (await api.post(path, json=answer)).is_success
+
+        async def has_words(words: str = words) -> bool:
+            thread = (await api.get("/threads/launch")).json()
+            return thread["status"] == "idle" and words in str(thread["values"]["messages"][-1]["content"])
+
+        await eventually(has_words, words)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Final
 
-from callsheet.providers.speech import LOCAL, Line
+from callsheet.providers.speech import LOCAL, Keep, Line, keep_nothing
 from callsheet.providers.speech.local import MODEL
 from callsheet.tools.guard.sandbox import OnProgress, SandboxTask, TaskLimits, run_task
 
@@ -22,11 +22,14 @@ class LocalSpeech:
         self._owner = owner
         self._report = report
 
-    async def say(self, lines: Sequence[Line]) -> list[bytes]:
+    async def say(self, lines: Sequence[Line], keep: Keep = keep_nothing) -> list[bytes]:
         """Return a WAV file for each line; raises `Oversized` beyond the limits of the process."""
         arguments = {"lines": [asdict(line) for line in lines]}
         task = SandboxTask(
             "speech", "callsheet.providers.speech.local", "speak", arguments, owner=self._owner
         )
         answer = await run_task(task, _LIMITS, self._report)
-        return [b64decode(sound) for sound in answer["sounds"]]
+        sounds = [b64decode(sound) for sound in answer["sounds"]]
+        for line, sound in zip(lines, sounds, strict=True):
+            await keep(line, sound)
+        return sounds

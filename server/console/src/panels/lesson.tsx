@@ -23,7 +23,7 @@ interface Lesson {
   sessionId: string; status: string; waitsFor: string | null; topic: string | null; learningObjective: string | null;
   childAge: string | null; childInterest: string | null; learningStyle: string | null;
   facts: Fact[]; confirmedFacts: Fact[]; warnings: string[];
-  narration: { total_duration: number; segments: Segment[]; readability: { formula: string; grade: number; within: boolean } | null; warnings: string[] } | null;
+  narration: { total_duration: number; reading_level: string; segments: Segment[]; readability: { formula: string; grade: number; within: boolean } | null; warnings: string[] } | null;
 }
 
 /** A lesson with the newest version of its narration. */
@@ -144,7 +144,7 @@ function LessonView(props: PanelProps) {
           <header class="part-head">
             <h3>Narration</h3>
             <span class="tag num">{lesson.narration.total_duration} s</span>
-            {readability && <span class={`pill ${readability.within ? "ok" : "wait"}`} title={readability.formula}>grade {readability.grade}</span>}
+            {readability && <span class={`pill ${readability.within ? "ok" : "wait"}`} title={readability.formula}>target grade {lesson.narration?.reading_level}, measured {readability.grade}</span>}
           </header>
           <Listen key={JSON.stringify(lesson.narration.segments.map((one) => one.narration))} session={lesson.sessionId} label="Listen to the narration" />
           <ol class="script">{lesson.narration.segments.map((one) => <SegmentView key={one.id} props={props} lesson={lesson} segment={one} numbers={numbers} />)}</ol>

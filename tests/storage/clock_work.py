@@ -98,10 +98,17 @@ class PostWork:
         values = state["values"] or {}
         text, answer = f"text {number}", f"yes {number}"
         if text not in values.get("texts", []):
-            await server.wire.runs.wait(self.thread, "post", input={"text": text})
+            await self._run(server, input={"text": text})
         if answer not in values.get("answers", []):
-            done: Any = await server.wire.runs.wait(self.thread, "post", command={"resume": answer})
+            done = await self._run(server, command={"resume": answer})
             assert done["answers"][-1] == answer, done
+
+    async def _run(self, server: ServerClients, **fields: Any) -> Any:
+        # Not by the SDK, which asks a server that was killed again, with a warning.
+        body = {"assistant_id": "post", **fields}
+        reply = await server.http.post(f"/threads/{self.thread}/runs/wait", json=body)
+        assert reply.is_success, reply.text
+        return reply.json()
 
     async def check(self, server: ServerClients) -> None:
         values = await server.values(self.thread)

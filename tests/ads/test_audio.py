@@ -99,7 +99,7 @@ async def test_a_part_of_the_file_is_sent_and_a_known_one_is_not(client: httpx.A
     assert (changed.status_code, "render" in changed.json()["remedy"]) == (404, True)
 
 
-async def test_a_named_version_is_rendered_beside_the_newest_ones(
+async def test_a_version_by_name_is_mixed_with_the_newest_ones(
     client: httpx.AsyncClient,
 ) -> None:
     await generate_ad(client, brief=README_BRIEF)

@@ -57,27 +57,27 @@ async def client(valkey_url: str) -> AsyncIterator[httpx.AsyncClient]:
         yield http
 
 
-def spelled(text: str) -> list[str]:
+def words_aloud(text: str) -> list[str]:
     """Return the words of a text as they are read aloud, without marks and in one spelling."""
     words = re.findall(r"[a-z']+", text_aloud(text, "english").lower().replace("-", " "))
     return [SPELLINGS.get(word, word) for word in words]
 
 
-def word_error(expected: Sequence[str], heard: Sequence[str]) -> float:
+def word_error(expected: Sequence[str], recognised: Sequence[str]) -> float:
     """Return the words to change, add and leave out, as a share of those that are expected."""
-    costs: list[int] = [*range(len(heard) + 1)]
+    costs: list[int] = [*range(len(recognised) + 1)]
     for row, word in enumerate(expected, 1):
         before, costs[0] = costs[0], row
-        for column, other in enumerate(heard, 1):
+        for column, other in enumerate(recognised, 1):
             change = before + (word != other)
             before, costs[column] = costs[column], min(change, costs[column] + 1, costs[column - 1] + 1)
     return float(costs[-1]) / len(expected)
 
 
-def assert_heard(script: str, heard: str) -> None:
+def assert_understood(script: str, recognised: str) -> None:
     """Fail where more words than `MOST_ERRORS` are wrong."""
-    error = word_error(spelled(script), spelled(heard))
-    print(f"{error:.1%} of the words are wrong\n  script: {script}\n  heard:  {heard}")  # noqa: T201
+    error = word_error(words_aloud(script), words_aloud(recognised))
+    print(f"{error:.1%} of the words are wrong\n  script: {script}\n  heard:  {recognised}")  # noqa: T201
     assert error <= MOST_ERRORS
 
 
@@ -94,7 +94,7 @@ async def test_the_voices_of_the_readmes_ad_are_understood(
     sound = await client.get(reply.json()["url"])
     streams = (await client.get("/api/ads/ad-1")).json()["streams"]
     tracks: list[dict[str, Any]] = streams["voices"]["newest"]["data"]["voiceTracks"]
-    assert_heard(" ".join(track["text"] for track in tracks), recognise(sound.content))
+    assert_understood(" ".join(track["text"] for track in tracks), recognise(sound.content))
 
 
 async def test_a_segment_of_a_lesson_is_understood(client: httpx.AsyncClient, recognise: Recogniser) -> None:
@@ -104,4 +104,4 @@ async def test_a_segment_of_a_lesson_is_understood(client: httpx.AsyncClient, re
     body = {"segment": segment["id"], "format": "wav"}
     rendering = ok(await lesson.request("POST", f"{NARRATION}/render", json=body))
     sound = await lesson.request("GET", rendering["url"])
-    assert_heard(segment["narration"], recognise(sound.content))
+    assert_understood(segment["narration"], recognise(sound.content))

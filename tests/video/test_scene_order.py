@@ -15,18 +15,18 @@ async def test_scenes_are_put_in_another_order_by_hand_and_it_is_undone(video: V
 
 
 async def test_a_project_says_whether_something_can_be_undone_or_done_again(video: VideoClient):
-    async def offered() -> tuple[bool, bool]:
+    async def offers() -> tuple[bool, bool]:
         view = await video.call("GET", "/api/projects/launch")
         return view["canUndo"], view["canRedo"]
 
-    assert await offered() == (False, False)
+    assert await offers() == (False, False)
     scenes = [one["id"] for one in await video.scenes()]
     moved = await video.call("PUT", "/api/projects/launch/order", json={"sceneIds": scenes[::-1]})
     await video.wait_for_end(moved["executionId"])
-    assert await offered() == (True, False)
+    assert await offers() == (True, False)
     for verb, expected in (("undo", (False, True)), ("redo", (True, False))):
         await video.wait_for_end((await video.call("POST", f"/api/projects/launch/{verb}"))["executionId"])
-        assert await offered() == expected
+        assert await offers() == expected
 
 
 async def test_an_order_that_leaves_a_scene_out_is_refused(video: VideoClient):

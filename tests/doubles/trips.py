@@ -42,7 +42,7 @@ class SlowProxy:
 
     @property
     def request_of_run(self) -> bytes:
-        """What was sent at once with the call that recorded a run."""
+        """The bytes that were sent at once with the call that recorded a run."""
         return self._requests[self._request_of_run][1]
 
     @property

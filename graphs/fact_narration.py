@@ -190,7 +190,8 @@ def _choice_of(details: Sequence[str]) -> LeanTool:
     """Return the tool for a choice in words: a small model reads it part by part, code puts it together."""
     named = choice(_options(details))
     several = {"type": "array", "items": named, "minItems": 2, "maxItems": len(details)}
-    part = {"anyOf": [_part_schema("fact", named), _part_schema("facts", several)]}
+    shapes = [_part_schema("fact", named), _part_schema("facts", several)]
+    part = {"anyOf": shapes} if len(details) > 1 else shapes[0]
     about = "Note which facts the teacher chose in words."
     sides = {
         "wanted": "the teacher's words for facts that the lesson tells, each with those facts",

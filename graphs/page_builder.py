@@ -7,12 +7,15 @@ unchanged, whoever asks.
 """
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
+from langchain_core.messages import AnyMessage
+
 from callsheet import storage
 from callsheet.graphs.loop import LoopWorkflow
+from callsheet.nodes.flat_calls import example_turn
 from callsheet.nodes.lean import LeanTool, choice, text
 from callsheet.nodes.workflow import ArtefactSpec, LeanProfile, ModelView, TurnRules
 from callsheet.state.cards import Card
@@ -150,13 +153,29 @@ class LeanPage(LeanProfile):
             StateLine(
                 f"{one.id}: {one.type} ",
                 json.dumps(one.content, ensure_ascii=False) if one.content else "",
-                " (locked)" if one.id in locked else "",
+                f"{_size(one)}{' (locked)' if one.id in locked else ''}",
             )
             for one in elements
         ]
         if scope.selected:
             lines.append(StateLine(f'The person has selected {scope.selected}: "this" and "it" mean it.'))
         return fit(lines)
+
+    def examples(self, state: PageState, text: str) -> Sequence[AnyMessage]:
+        """Return changes of another page."""
+        del state
+        known = json.loads(text)
+        page_lines, selected = known["page"], 'The person has selected {}: "this" and "it" mean it.'
+        turns: list[AnyMessage] = []
+        for one in known["turns"]:
+            lines = [*page_lines, *([selected.format(one["selected"])] if "selected" in one else ())]
+            turns += example_turn("\n".join(lines), one["person"], "change", **one["change"])
+        return turns
+
+
+def _size(element: Element) -> str:
+    size = element.style.get("font-size")
+    return f", font-size {size}" if size else ""
 
 
 async def _elements(scope: Scope) -> tuple[list[Element], Collection[str]]:

@@ -354,7 +354,8 @@ if #oldest == {RUNS_AT_ONCE} then
   redis.call('ZREM', runs, unpack(oldest))
   return 1
 end
-redis.call('UNLINK', meta, runs, queue, lease, events, later, string.sub(meta, 1, -5) .. 'answers')
+local thread = string.sub(meta, 1, -5)
+redis.call('UNLINK', meta, runs, queue, lease, events, later, thread .. 'answers', thread .. 'card')
 redis.call('PUBLISH', events, 'gone')
 return 0
 """)

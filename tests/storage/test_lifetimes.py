@@ -174,6 +174,7 @@ async def test_after_mixed_work_and_its_deletion_only_lasting_keys_are_left(
         assert leaks(inspector) == []
         await end_stateless_runs(inspector)
         assert len((await client.ok("GET", "/api/artefacts/lesson"))["artefacts"]) == rounds
+        assert await client.ok("GET", "/api/recent")
         await delete_everything(client)
 
         async def are_checked() -> bool:
@@ -217,6 +218,7 @@ async def test_a_deleted_thread_takes_its_lesson_and_the_contents_of_its_tool_re
         client = CountingClient(http)
         await make_lesson(client, "stomata")
         [lesson] = (await client.ok("GET", "/api/artefacts/lesson"))["artefacts"]
+        assert await client.ok("GET", "/api/recent")
         before = (await client.ok("GET", "/api/tool-executions"))["executions"]
         assert any("stomata" in str(call) for call in before)
         reply = await http.delete(f"/threads/{lesson['id']}")
@@ -228,6 +230,7 @@ async def test_a_deleted_thread_takes_its_lesson_and_the_contents_of_its_tool_re
     ]
     assert all(one["input"] == {} and "output" not in one for one in after)
     assert not inspector.keys("lesson:*")
+    assert not inspector.keys("thread:*")
 
 
 async def test_the_deletion_of_a_thread_names_the_artefacts_that_stay(valkey_url: str) -> None:

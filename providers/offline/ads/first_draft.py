@@ -46,7 +46,7 @@ _THAI_END: Final = re.compile(r"(?<!\d)\s+(?!\d)")
 """Thai ends a sentence with a blank; a blank beside a number ends none."""
 _MAY_END: Final = re.compile(r"(?<=\bMay\.)\s+(?=[A-Z])")
 """End of a sentence after the month, which is no abbreviation."""
-_CLAUSE_END: Final = re.compile(r"[,.:;!?–-](?=\s|$)|\s–|\n")
+_CLAUSE_END: Final = re.compile(r"[,:;!?–-](?=\s|$)|\s–|\n")
 _VERB: Final = re.compile(r"is|are|with|without|es|é|ist|est|jest|je|este|adalah|là|[a-z]{1,40}s|[^\w]")
 """Word after a name of one word; other sentences begin with a capital, too."""
 _CONTACT: Final = re.compile(
@@ -109,7 +109,8 @@ class DraftBasis:
     @cached_property
     def name(self) -> str:
         """The words in capitals at the beginning, in Thai and Chinese the first word; or empty."""
-        words = _CLAUSE_END.split(self.client, maxsplit=1)[0].split()
+        first_sentence = next(iter(sentences(self.client, self.language)), "").rstrip(".")
+        words = _CLAUSE_END.split(first_sentence, maxsplit=1)[0].split()
         name = [*takewhile(lambda word: word != word.casefold() or _has("links", word), words)]
         while name and _has("links", name[-1]):
             name.pop()

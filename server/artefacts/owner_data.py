@@ -27,7 +27,7 @@ from callsheet.server.langgraph import retention
 from callsheet.server.langgraph.crons import next_due_ms
 from callsheet.state.campaigns.campaign import Campaign
 from callsheet.state.campaigns.filters import Filters
-from callsheet.state.errors import Busy, CallsheetError, Conflict, Invalid, Missing
+from callsheet.state.errors import CallsheetError, Conflict, Invalid, Missing, StorageDown
 from callsheet.storage import indexes, thread_search
 from callsheet.storage.archive.owner_file import LEFT_OUT, THREAD, FileEntry, OwnerFileWriter, read_entries
 from callsheet.storage.archive.owner_records import CHUNK, RecordKind, Row, record_kinds
@@ -105,7 +105,7 @@ class OwnerData:
         return {kind.name: kind for kind in (*kinds, *campaigns)}
 
     async def export(self) -> AsyncIterator[bytes]:
-        """Yield the file; a thread whose run is active is left out, and named in it."""
+        """Yield the file; a thread that cannot be exported is left out, and named in it with the reason."""
         writer = OwnerFileWriter()
         yield writer.header({"callsheet": self.archive.version, "owner": self.owner})
         for kind in self.kinds.values():
@@ -125,9 +125,11 @@ class OwnerData:
                 content = b"".join([line async for line in lines])
                 exported |= set(await threads.artefacts_of(storage, thread))
                 yield FileEntry(THREAD, {"id": thread, "artefactOnly": False}, content)
+            except StorageDown:
+                raise
             except Missing:
                 continue
-            except Busy as error:
+            except CallsheetError as error:
                 exported |= set(await threads.artefacts_of(storage, thread))
                 yield FileEntry(LEFT_OUT, {"thread": thread, "reason": error.message})
         for kind in dict.fromkeys(spec.artefact.kind for spec in self.ctx.workflows.specs.values()):
@@ -139,8 +141,15 @@ class OwnerData:
         async for name in _names(self.ctx.storage, keys.owned_artefacts(self.owner, kind)):
             if f"{kind}:{name}" in exported:
                 continue
-            lines = thread_archives.export_artefact(self.archive, kind, name, self.owner)
-            if content := b"".join([line async for line in lines]):
+            try:
+                lines = thread_archives.export_artefact(self.archive, kind, name, self.owner)
+                content = b"".join([line async for line in lines])
+            except StorageDown:
+                raise
+            except CallsheetError as error:
+                yield FileEntry(LEFT_OUT, {"thread": f"{kind}:{name}", "reason": error.message})
+                continue
+            if content:
                 yield FileEntry(THREAD, {"id": f"{kind}:{name}", "artefactOnly": True}, content)
 
     async def import_all(self, file: IO[bytes], *, trusted: bool = False) -> dict[str, Any]:
@@ -339,8 +348,8 @@ _Owner = Annotated[str | None, Query(max_length=255, description="Another owner;
 async def export_data(request: Request, owner: _Owner = None) -> Response:
     """Export all that an owner has: threads with artefacts, campaigns, store, assistants, crons, settings.
 
-    JSON lines with checksums, streamed. It has no API keys and no webhooks. A thread with an active run is
-    left out, and named in a line.
+    JSON lines with checksums, streamed. It has no API keys and no webhooks. A thread with an active run, or
+    that cannot be read here, is left out, and named in a line.
     """
     data = _data_of(request, owner)
     name = f"attachment; filename*=UTF-8''{quote(data.owner, safe='')}.jsonl"

@@ -77,10 +77,15 @@ class CampaignRecords:
         limit = max_campaigns()
         return limit - await (await libraries.own_library(self.storage, owner)).count() if limit else None
 
-    async def write(self, owner: str, rows: Sequence[Row]) -> None:
-        """Write campaigns."""
+    async def write(self, owner: str, rows: Sequence[Row]) -> AsyncIterator[Row]:
+        """Write campaigns that do not exist, and yield their ids."""
         index = await libraries.own_library(self.storage, owner)
-        await index.put([Campaign.model_validate(row) for row in rows])
+        existing = {campaign.id for campaign in await index.get([row["id"] for row in rows])}
+        new = [row for row in rows if row["id"] not in existing]
+        # Before they are written: some may be when it fails.
+        for row in new:
+            yield {"id": row["id"]}
+        await index.put([Campaign.model_validate(row) for row in new])
 
     async def remove(self, owner: str, rows: Sequence[Row]) -> None:
         """Remove campaigns. Twice is safe."""
@@ -156,7 +161,7 @@ class OwnerData:
         """Write everything in the file for the owner, and return the number of each kind.
 
         The file is read completely before, and refused with `Conflict` if the owner has any of it. Raises
-        `Invalid` for another file. A kind that fails is not written at all; the error says which are.
+        `Invalid` for another file. Of a kind that fails nothing stays; the error says which are there.
         """
         left_out = await self._check(file, trusted=trusted)
         counts: dict[str, int] = {}
@@ -205,7 +210,7 @@ class OwnerData:
     async def _write(
         self, writer: "_RecordWriter | _ThreadWriter", file: IO[bytes], name: str, counts: dict[str, int]
     ) -> None:
-        """Write all entries of a kind, or none of them."""
+        """Write all entries of a kind; after an error, remove those that were written."""
         counts[name] = 0
         try:
             async for each, entries in _chunks(file):
@@ -213,26 +218,16 @@ class OwnerData:
                     await writer.write(entries)
                     counts[name] += len(entries)
         except CallsheetError as error:
-            await self._remove(writer, file, name, counts.pop(name))
+            await writer.remove()
+            del counts[name]
             done = ", ".join(f"{number} of kind {kind!r}" for kind, number in counts.items() if number)
             raise type(error)(
                 f"{error.message}; nothing of kind {name!r} was imported, and before it {done or 'nothing'}",
                 remedy=error.remedy,
             ) from error
         except BaseException:
-            await self._remove(writer, file, name, counts[name])
+            await writer.remove()
             raise
-
-    async def _remove(
-        self, writer: "_RecordWriter | _ThreadWriter", file: IO[bytes], name: str, count: int
-    ) -> None:
-        """Remove the first entries of a kind, with those of the chunk in which an error came."""
-        async for each, entries in _chunks(file):
-            if each == name:
-                await writer.remove(entries)
-                count -= len(entries)
-                if count < 0:
-                    return
 
 
 _REMEDY: Final = "export the data again"
@@ -242,12 +237,16 @@ _REMEDY: Final = "export the data again"
 class _RecordWriter:
     kind: RecordKind
     owner: str
+    written: list[Row] = field(default_factory=list)
+    """The names of the records that were imported."""
 
     async def write(self, entries: Sequence[FileEntry]) -> None:
-        await self.kind.write(self.owner, [entry.data for entry in entries])
+        async for row in self.kind.write(self.owner, [entry.data for entry in entries]):
+            self.written.append(row)
 
-    async def remove(self, entries: Sequence[FileEntry]) -> None:
-        await self.kind.remove(self.owner, [entry.data for entry in entries])
+    async def remove(self) -> None:
+        for start in range(0, len(self.written), CHUNK):
+            await self.kind.remove(self.owner, self.written[start : start + CHUNK])
 
 
 @dataclass(frozen=True)
@@ -268,8 +267,7 @@ class _ThreadWriter:
                 async with threads.hold(storage, record.id, owner, deletes=True):
                     await threads.delete(storage, record)
 
-    async def remove(self, entries: Sequence[FileEntry]) -> None:
-        del entries
+    async def remove(self) -> None:
         ctx = self.data.ctx
         while self.written:
             record, names = self.written.pop()
@@ -367,7 +365,7 @@ async def import_data(
 ) -> JsonReply:
     """Import an owner's exported file, the body or in a form; all of it becomes the caller's.
 
-    409, and nothing is written, if any of it exists. Each kind of record is written whole or not at all.
+    409, and nothing is written, if any of it exists. Of a kind of record that fails nothing stays.
     """
     if trust:
         get_caller(request.scope).require("operator")

@@ -502,7 +502,7 @@ def _check_executions(entry: ArtefactEntry, thread: str) -> None:
 
 def _times(record: Execution) -> Iterator[int]:
     """Yield the times of a plan's record, in milliseconds."""
-    for one in (record, *record["steps"]):
-        yield from (one["started_ms"], one["ended_ms"])
-    yield record["created_ms"]
+    yield from (record["created_ms"], record["started_ms"], record["ended_ms"])
+    for step in record["steps"]:
+        yield from (step["started_ms"], step["ended_ms"])
     yield from (one["at_ms"] for one in record["changes"])

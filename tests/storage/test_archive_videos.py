@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from callsheet.storage import Storage
+from callsheet.storage.redis.scripts import execute
 from callsheet.storage.video.context import ContextStore
 from tests.doubles.served import served_app
 from tests.storage.test_archive import change_lines, export_thread
@@ -59,10 +60,11 @@ async def test_context_of_an_older_server_with_a_cut_key_is_exported(
     for end in ("a", "b"):
         await store.set(LONG + end, {"end": end})
     [key] = [name async for name in storage.redis.scan_iter("*context*")]
-    for name, text in (await storage.redis.hgetall(key)).items():
+    fields: dict[bytes, bytes] = await storage.redis.hgetall(key)
+    for name, text in fields.items():
         head, _, entry = text.partition(b" ")
         cut = json.dumps({**json.loads(entry), "key": LONG[:255]}).encode()
-        await storage.redis.hset(key, name, head + b" " + cut)
+        await execute(storage.redis, "HSET", key, name, head + b" " + cut)
     content = await export_thread(client.http, project["threadId"])
     status, text = await import_as(client, "imported", content)
     assert status == 201, text

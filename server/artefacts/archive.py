@@ -116,7 +116,9 @@ async def import_file(
     """
     file = await _parse(content, owner, trusted=trusted)
     if new_id is not None:
-        file = _copy_file_urls(archive, file, renaming.rename(file, identifier(new_id, "thread id")))
+        # In a worker thread, as the parsing: every element of every list gets its new id.
+        renamed = await asyncio.to_thread(renaming.rename, file, identifier(new_id, "thread id"))
+        file = await asyncio.to_thread(_copy_file_urls, archive, file, renamed)
     await _check_file(archive, file)
     file = file.with_config(public_config(file.thread.config))
     return await Importer(archive.storage, archive.saver, archive.rules_of).import_thread(file, owner)

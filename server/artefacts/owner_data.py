@@ -27,7 +27,7 @@ from callsheet.server.langgraph import retention
 from callsheet.server.langgraph.crons import next_due_ms
 from callsheet.state.campaigns.campaign import Campaign
 from callsheet.state.campaigns.filters import Filters
-from callsheet.state.errors import Busy, CallsheetError, Conflict, Invalid, Missing
+from callsheet.state.errors import CallsheetError, Conflict, Invalid, Missing, StorageDown
 from callsheet.storage import indexes, thread_search
 from callsheet.storage.archive.owner_file import LEFT_OUT, THREAD, FileEntry, OwnerFileWriter, read_entries
 from callsheet.storage.archive.owner_records import CHUNK, RecordKind, Row, record_kinds
@@ -77,10 +77,15 @@ class CampaignRecords:
         limit = max_campaigns()
         return limit - await (await libraries.own_library(self.storage, owner)).count() if limit else None
 
-    async def write(self, owner: str, rows: Sequence[Row]) -> None:
-        """Write campaigns."""
+    async def write(self, owner: str, rows: Sequence[Row]) -> AsyncIterator[Row]:
+        """Write campaigns that do not exist, and yield their ids."""
         index = await libraries.own_library(self.storage, owner)
-        await index.put([Campaign.model_validate(row) for row in rows])
+        existing = {campaign.id for campaign in await index.get([row["id"] for row in rows])}
+        new = [row for row in rows if row["id"] not in existing]
+        # Before they are written: some may be when it fails.
+        for row in new:
+            yield {"id": row["id"]}
+        await index.put([Campaign.model_validate(row) for row in new])
 
     async def remove(self, owner: str, rows: Sequence[Row]) -> None:
         """Remove campaigns. Twice is safe."""
@@ -105,7 +110,7 @@ class OwnerData:
         return {kind.name: kind for kind in (*kinds, *campaigns)}
 
     async def export(self) -> AsyncIterator[bytes]:
-        """Yield the file; a thread whose run is active is left out, and named in it."""
+        """Yield the file; a thread that cannot be exported is left out, and named in it with the reason."""
         writer = OwnerFileWriter()
         yield writer.header({"callsheet": self.archive.version, "owner": self.owner})
         for kind in self.kinds.values():
@@ -125,9 +130,11 @@ class OwnerData:
                 content = b"".join([line async for line in lines])
                 exported |= set(await threads.artefacts_of(storage, thread))
                 yield FileEntry(THREAD, {"id": thread, "artefactOnly": False}, content)
+            except StorageDown:
+                raise
             except Missing:
                 continue
-            except Busy as error:
+            except CallsheetError as error:
                 exported |= set(await threads.artefacts_of(storage, thread))
                 yield FileEntry(LEFT_OUT, {"thread": thread, "reason": error.message})
         for kind in dict.fromkeys(spec.artefact.kind for spec in self.ctx.workflows.specs.values()):
@@ -139,15 +146,22 @@ class OwnerData:
         async for name in _names(self.ctx.storage, keys.owned_artefacts(self.owner, kind)):
             if f"{kind}:{name}" in exported:
                 continue
-            lines = thread_archives.export_artefact(self.archive, kind, name, self.owner)
-            if content := b"".join([line async for line in lines]):
+            try:
+                lines = thread_archives.export_artefact(self.archive, kind, name, self.owner)
+                content = b"".join([line async for line in lines])
+            except StorageDown:
+                raise
+            except CallsheetError as error:
+                yield FileEntry(LEFT_OUT, {"thread": f"{kind}:{name}", "reason": error.message})
+                continue
+            if content:
                 yield FileEntry(THREAD, {"id": f"{kind}:{name}", "artefactOnly": True}, content)
 
     async def import_all(self, file: IO[bytes], *, trusted: bool = False) -> dict[str, Any]:
         """Write everything in the file for the owner, and return the number of each kind.
 
         The file is read completely before, and refused with `Conflict` if the owner has any of it. Raises
-        `Invalid` for another file. A kind that fails is not written at all; the error says which are.
+        `Invalid` for another file. Of a kind that fails nothing stays; the error says which are there.
         """
         left_out = await self._check(file, trusted=trusted)
         counts: dict[str, int] = {}
@@ -196,7 +210,7 @@ class OwnerData:
     async def _write(
         self, writer: "_RecordWriter | _ThreadWriter", file: IO[bytes], name: str, counts: dict[str, int]
     ) -> None:
-        """Write all entries of a kind, or none of them."""
+        """Write all entries of a kind; after an error, remove those that were written."""
         counts[name] = 0
         try:
             async for each, entries in _chunks(file):
@@ -204,26 +218,16 @@ class OwnerData:
                     await writer.write(entries)
                     counts[name] += len(entries)
         except CallsheetError as error:
-            await self._remove(writer, file, name, counts.pop(name))
+            await writer.remove()
+            del counts[name]
             done = ", ".join(f"{number} of kind {kind!r}" for kind, number in counts.items() if number)
             raise type(error)(
                 f"{error.message}; nothing of kind {name!r} was imported, and before it {done or 'nothing'}",
                 remedy=error.remedy,
             ) from error
         except BaseException:
-            await self._remove(writer, file, name, counts[name])
+            await writer.remove()
             raise
-
-    async def _remove(
-        self, writer: "_RecordWriter | _ThreadWriter", file: IO[bytes], name: str, count: int
-    ) -> None:
-        """Remove the first entries of a kind, with those of the chunk in which an error came."""
-        async for each, entries in _chunks(file):
-            if each == name:
-                await writer.remove(entries)
-                count -= len(entries)
-                if count < 0:
-                    return
 
 
 _REMEDY: Final = "export the data again"
@@ -233,12 +237,16 @@ _REMEDY: Final = "export the data again"
 class _RecordWriter:
     kind: RecordKind
     owner: str
+    written: list[Row] = field(default_factory=list)
+    """The names of the records that were imported."""
 
     async def write(self, entries: Sequence[FileEntry]) -> None:
-        await self.kind.write(self.owner, [entry.data for entry in entries])
+        async for row in self.kind.write(self.owner, [entry.data for entry in entries]):
+            self.written.append(row)
 
-    async def remove(self, entries: Sequence[FileEntry]) -> None:
-        await self.kind.remove(self.owner, [entry.data for entry in entries])
+    async def remove(self) -> None:
+        for start in range(0, len(self.written), CHUNK):
+            await self.kind.remove(self.owner, self.written[start : start + CHUNK])
 
 
 @dataclass(frozen=True)
@@ -259,8 +267,7 @@ class _ThreadWriter:
                 async with threads.hold(storage, record.id, owner, deletes=True):
                     await threads.delete(storage, record)
 
-    async def remove(self, entries: Sequence[FileEntry]) -> None:
-        del entries
+    async def remove(self) -> None:
         ctx = self.data.ctx
         while self.written:
             record, names = self.written.pop()
@@ -339,8 +346,8 @@ _Owner = Annotated[str | None, Query(max_length=255, description="Another owner;
 async def export_data(request: Request, owner: _Owner = None) -> Response:
     """Export all that an owner has: threads with artefacts, campaigns, store, assistants, crons, settings.
 
-    JSON lines with checksums, streamed. It has no API keys and no webhooks. A thread with an active run is
-    left out, and named in a line.
+    JSON lines with checksums, streamed. It has no API keys and no webhooks. A thread with an active run, or
+    that cannot be read here, is left out, and named in a line.
     """
     data = _data_of(request, owner)
     name = f"attachment; filename*=UTF-8''{quote(data.owner, safe='')}.jsonl"
@@ -358,7 +365,7 @@ async def import_data(
 ) -> JsonReply:
     """Import an owner's exported file, the body or in a form; all of it becomes the caller's.
 
-    409, and nothing is written, if any of it exists. Each kind of record is written whole or not at all.
+    409, and nothing is written, if any of it exists. Of a kind of record that fails nothing stays.
     """
     if trust:
         get_caller(request.scope).require("operator")

@@ -26,7 +26,7 @@ from callsheet.server.cli.remedies import in_terminal
 from callsheet.server.cli.text_input import read_bytes, read_text
 from callsheet.server.cli.turns import StoppedError, TurnMessage, send
 from callsheet.server.settings.installation import program
-from callsheet.state.errors import CallsheetError, Conflict, Invalid, Missing, Unavailable
+from callsheet.state.errors import Conflict, Invalid, Missing, Unavailable
 from callsheet.state.owners import LOCAL
 from callsheet.state.uploads import MAX_IMPORT
 
@@ -480,13 +480,12 @@ def write_pieces(pieces: Iterable[bytes], file: str) -> None:
         with part.open("wb") as target:
             size = sum(target.write(piece) for piece in pieces)
         part.replace(path)
-    except CallsheetError:
-        part.unlink(missing_ok=True)
-        raise
     except OSError as error:
-        part.unlink(missing_ok=True)
         rule = f"file {file!r} cannot be written: {(error.strerror or str(error)).lower()}"
         raise Invalid(rule, remedy="check the path and the disk") from error
+    finally:
+        # Also after Ctrl-C.
+        part.unlink(missing_ok=True)
     say(f"Wrote {size} bytes to {file}.")
 
 

@@ -2,7 +2,7 @@
 
 from base64 import b64decode
 from binascii import unhexlify
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Annotated, Any, Final, Literal
@@ -15,10 +15,11 @@ from callsheet.state.plan import call_digest, waits_for
 from callsheet.state.versions import MAX_REQUEST, Author
 from callsheet.storage.archive.lines import ValueCodec, read_lines
 from callsheet.storage.video import context
-from callsheet.storage.video.context import MAX_KEY
 
 _REMEDY: Final = "export the thread again"
 _MAX_MS: Final = 10**14
+"""Latest time, in the year 5138."""
+_MAX_S: Final = _MAX_MS // 1000
 _MAX_ID: Final = 255
 MAX_REFERENCES: Final = 40_000_000
 """Most elements of all lists in all states, each 8 bytes: those of 3,600 turns with two messages each."""
@@ -197,10 +198,10 @@ class ExecutionLine(_Line):
 class ContextLine(_Line):
     """A value that a video's later steps may use."""
 
-    key: str = Field(min_length=1, max_length=MAX_KEY)
+    key: str = Field(min_length=1, max_length=context.MAX_WHOLE_KEY)
     value: Any
-    created_s: int = Field(ge=0, le=_MAX_MS)
-    expires_s: int = Field(ge=0, le=_MAX_MS)
+    created_s: int = Field(ge=0, le=_MAX_S)
+    expires_s: int = Field(ge=0, le=_MAX_S)
 
 
 class _Piece(_Line):
@@ -456,7 +457,10 @@ class _ArtefactReader:
             raise Invalid(f"a {self.artefact.kind} has no context", remedy=_REMEDY)
         if len(self.context) > context.MAX_ENTRIES:
             raise Invalid(f"the file has more than {context.MAX_ENTRIES} context entries", remedy=_REMEDY)
-        _require_once(len({line.key for line in self.context}) == len(self.context), "a context entry")
+        names = {context.field_name(line.key) for line in self.context}
+        _require_once(len(names) == len(self.context), "a context entry")
+        for line in self.context:
+            context.check_size(line.key, line.value)
 
     def _check_versions(self) -> None:
         counters = {stream.stream: stream.counter for stream in self.streams}
@@ -488,7 +492,17 @@ def _check_executions(entry: ArtefactEntry, thread: str) -> None:
             raise Invalid(f"an execution has {rule}", remedy=_REMEDY)
         if (record["thread"], record["project"]) != (thread, entry.artefact.id):
             raise Invalid(f"execution {record['id']!r} has another id than {entry.name!r}", remedy=_REMEDY)
+        if not all(0 <= ms <= _MAX_MS for ms in _times(record)):
+            raise Invalid(f"execution {record['id']!r} has a wrong time", remedy=_REMEDY)
         if record["epoch"] or record.get("repetition"):
             raise Invalid(f"execution {record['id']!r} names an attempt or a run", remedy=_REMEDY)
         if unknown := {name for step in steps for name in waits_for(step)} - names:
             raise Invalid(f"execution {record['id']!r} has no step {min(unknown)!r}", remedy=_REMEDY)
+
+
+def _times(record: Execution) -> Iterator[int]:
+    """Yield the times of a plan's record, in milliseconds."""
+    yield from (record["created_ms"], record["started_ms"], record["ended_ms"])
+    for step in record["steps"]:
+        yield from (step["started_ms"], step["ended_ms"])
+    yield from (one["at_ms"] for one in record["changes"])

@@ -1,6 +1,6 @@
 """The records that an owner has beside threads, by kind: read, checked, and written where none exists.
 
-Each kind is written whole or not at all: what a failed import has written is removed again.
+What a failed import has written of a kind is removed again, and nothing else.
 """
 
 import json
@@ -31,7 +31,14 @@ _ASSISTANTS: Final = TypeAdapter(Assistant)
 _CRONS: Final = TypeAdapter(Cron)
 
 _ADD_FIELDS: Final = Script("""
-for i = 1, #ARGV, 2 do redis.call('HSETNX', KEYS[1], ARGV[i], ARGV[i + 1]) end
+local new = {}
+for i = 1, #ARGV, 2 do new[#new + 1] = redis.call('HSETNX', KEYS[1], ARGV[i], ARGV[i + 1]) end
+return new
+""")
+_ADD_ASSISTANT: Final = Script("""
+if redis.call('HSETNX', KEYS[1], ARGV[1], ARGV[2]) == 0 then return 0 end
+redis.call('DEL', KEYS[2])
+for i = 3, #ARGV do redis.call('RPUSH', KEYS[2], ARGV[i]) end
 return 1
 """)
 # A lifetime that has ended leaves nothing.
@@ -70,11 +77,14 @@ class RecordKind(Protocol):
     async def most(self, owner: str) -> int | None:
         """Return how many more the owner may have; None for no limit."""
 
-    async def write(self, owner: str, rows: Sequence[Row]) -> None:
-        """Write rows that do not exist."""
+    def write(self, owner: str, rows: Sequence[Row]) -> AsyncIterator[Row]:
+        """Write rows that do not exist, and yield for each what `remove` needs of it.
+
+        One that somebody else has made meanwhile stays as it is.
+        """
 
     async def remove(self, owner: str, rows: Sequence[Row]) -> None:
-        """Remove rows that `write` has written. Twice is safe."""
+        """Remove what `write` has yielded. Twice is safe."""
 
 
 @dataclass(frozen=True)
@@ -112,14 +122,18 @@ class HashRecords:
             return _NO_LIMIT
         return self.limit - int(await execute(self.storage.redis, "HLEN", self.key(owner)))
 
-    async def write(self, owner: str, rows: Sequence[Row]) -> None:
-        """Write rows that do not exist."""
+    async def write(self, owner: str, rows: Sequence[Row]) -> AsyncIterator[Row]:
+        """Write rows that do not exist, and yield their ids."""
         args: list[Argument] = [part for row in rows for part in (row["id"], row["text"])]
-        await _ADD_FIELDS(self.storage.redis, [self.key(owner)], args)
+        are_new = await _ADD_FIELDS(self.storage.redis, [self.key(owner)], args)
+        for row, is_new in zip(rows, are_new, strict=True):
+            if is_new:
+                yield {"id": row["id"]}
 
     async def remove(self, owner: str, rows: Sequence[Row]) -> None:
         """Remove rows. Twice is safe."""
-        await execute(self.storage.redis, "HDEL", self.key(owner), *(row["id"] for row in rows))
+        if rows:
+            await execute(self.storage.redis, "HDEL", self.key(owner), *(row["id"] for row in rows))
 
 
 @dataclass(frozen=True)
@@ -140,15 +154,12 @@ class AssistantRecords(HashRecords):
             if _read_assistant(text).assistant_id != row["id"]:
                 raise Invalid(f"assistant {row['id']!r} has another id in a version")
 
-    async def write(self, owner: str, rows: Sequence[Row]) -> None:
-        """Write assistants with their versions."""
+    async def write(self, owner: str, rows: Sequence[Row]) -> AsyncIterator[Row]:
+        """Write assistants that do not exist with their versions, and yield their ids."""
         for row in rows:
-            key = keys.assistant_versions(owner, row["id"])
-            commands = [Command(("DEL", key))]
-            if row["versions"]:
-                commands.append(Command(("RPUSH", key, *row["versions"])))
-            await execute_all(self.storage.redis, commands)
-        await super().write(owner, rows)
+            names = [self.key(owner), keys.assistant_versions(owner, row["id"])]
+            if await _ADD_ASSISTANT(self.storage.redis, names, [row["id"], row["text"], *row["versions"]]):
+                yield {"id": row["id"]}
 
     async def remove(self, owner: str, rows: Sequence[Row]) -> None:
         """Remove assistants with their versions. Twice is safe."""
@@ -179,11 +190,15 @@ class CronRecords(HashRecords):
             raise Invalid(f"cron {row['id']!r} has another id, or a webhook")
         self.next_ms(cron, cron.created_ms)
 
-    async def write(self, owner: str, rows: Sequence[Row]) -> None:
+    async def write(self, owner: str, rows: Sequence[Row]) -> AsyncIterator[Row]:
         """Write cron jobs that are the owner's; they are due when their schedule says next."""
         now_ms = int((await execute(self.storage.redis, "TIME"))[0]) * 1000
         for row in rows:
+            if await self.existing(owner, [row]):
+                continue
             cron = replace(_CRONS.validate_json(row["text"]), owner=owner)
+            # Before it is written: it may fail between the record and its time.
+            yield row
             await crons.create(self.storage, cron, self.next_ms(cron, now_ms) if cron.enabled else None)
 
     async def remove(self, owner: str, rows: Sequence[Row]) -> None:
@@ -221,10 +236,11 @@ class PronunciationRecords:
         del owner
         return 1
 
-    async def write(self, owner: str, rows: Sequence[Row]) -> None:
-        """Write the pronunciations."""
+    async def write(self, owner: str, rows: Sequence[Row]) -> AsyncIterator[Row]:
+        """Write the pronunciations if there are none, and yield nothing in particular."""
         for row in rows:
-            await pronunciations.replace(self.storage, owner, row["names"])
+            if await pronunciations.create(self.storage, owner, row["names"]):
+                yield {}
 
     async def remove(self, owner: str, rows: Sequence[Row]) -> None:
         """Remove the pronunciations."""
@@ -277,14 +293,15 @@ class ItemRecords:
         del owner
         return _NO_LIMIT
 
-    async def write(self, owner: str, rows: Sequence[Row]) -> None:
-        """Write items that do not exist."""
+    async def write(self, owner: str, rows: Sequence[Row]) -> AsyncIterator[Row]:
+        """Write items that do not exist, and yield their names."""
         for row in rows:
             member = _member(row)
             value = json.dumps(row["value"], allow_nan=False)
             text = f"{row['createdUs']} {row['updatedUs']} {row['lifetimeMs']} {value}"
             args: list[Argument] = [member, text, row["expiresMs"], b64decode(row["vectors"])]
-            await _ADD_ITEM(self.storage.redis, _item_keys(owner, member), args)
+            if await _ADD_ITEM(self.storage.redis, _item_keys(owner, member), args):
+                yield {"namespace": row["namespace"], "key": row["key"]}
 
     async def remove(self, owner: str, rows: Sequence[Row]) -> None:
         """Remove items. Twice is safe."""

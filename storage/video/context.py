@@ -17,6 +17,9 @@ from callsheet.storage.redis.scripts import Argument, Script
 MAX_BYTES: Final = 102_400
 """Bytes of an entry as UTF-8 JSON."""
 MAX_KEY: Final = 255
+"""Characters of a key that is the name of its field; a longer one is hashed."""
+MAX_WHOLE_KEY: Final = 8_192
+"""Characters of a key that is kept beside its value; a longer one is known by its hash alone."""
 MAX_ENTRIES: Final = 2_000
 SEARCH_TTL_S: Final = 3_600
 """Lifetime of a search's results."""
@@ -88,18 +91,14 @@ class ContextStore:
 
     async def set_exact(self, key: str, value: Any, *, ttl_s: int = 0) -> None:
         """Store a person's value; raise `TooLarge` for one over the limit, `Missing` without a project."""
-        size = _size(value)
-        if size > MAX_BYTES:
-            raise TooLarge(
-                f"context {key[:80]!r} has {size} bytes, and an entry has at most {MAX_BYTES}",
-                remedy="store less, or divide it into several entries",
-            )
+        check_size(key, value)
         await self._write(key, value, ttl_s, by_hand=True)
 
     async def _write(self, key: str, value: Any, ttl_s: int, *, by_hand: bool = False) -> None:
         if not key:
             raise Invalid("a context key is empty", remedy="give it 1 to 255 characters")
-        entry = json.dumps({"key": key[:MAX_KEY], "value": value}, ensure_ascii=False)
+        kept_key = key if len(key) <= MAX_WHOLE_KEY else field_name(key)
+        entry = json.dumps({"key": kept_key, "value": value}, ensure_ascii=False)
         args: list[Argument] = [field_name(key), entry, ttl_s, MAX_ENTRIES, int(by_hand)]
         answer = await _SET(self._redis, [self._key, self._meta], args)
         if answer < 0:
@@ -130,10 +129,11 @@ class ContextStore:
 
     async def entries(self) -> list[ContextEntry]:
         """Return all entries, by key."""
-        return sorted(
+        entries = [
             ContextEntry(one["key"], one["value"], one["created_s"], one["expires_s"])
             for one in (await self._entries()).values()
-        )
+        ]
+        return sorted(entries, key=lambda one: one.key)
 
     async def times(self, names: Sequence[str]) -> dict[str, dict[str, int]]:
         """Return the seconds of creation and expiry of these keys; 0 for one that is not known, or never."""
@@ -151,20 +151,32 @@ class ContextStore:
     async def _entries(self) -> dict[str, dict[str, Any]]:
         flat: list[bytes] = await _READ(self._redis, [self._key])
         pairs = zip(flat[::2], flat[1::2], strict=True)
-        return {name.decode(): _entry(value) for name, value in pairs}
+        return {name.decode(): _entry(name.decode(), value) for name, value in pairs}
 
 
-def _entry(stored: bytes) -> dict[str, Any]:
+def _entry(name: str, stored: bytes) -> dict[str, Any]:
     """Return an entry with its times."""
     head, _, value = stored.partition(b" ")
     due, _, created = head.partition(b":")
     entry: dict[str, Any] = json.loads(value)
-    return {**entry, "created_s": int(created or 0), "expires_s": int(due)}
+    # An older entry has the beginning of a long key, which may be that of several.
+    key = entry["key"] if field_name(entry["key"]) == name else name
+    return {**entry, "key": key, "created_s": int(created or 0), "expires_s": int(due)}
 
 
 def field_name(key: str) -> str:
     """Return the name of an entry; a key over 255 characters is hashed."""
     return key if len(key) <= MAX_KEY else f"sha256:{hashlib.sha256(key.encode()).hexdigest()}"
+
+
+def check_size(key: str, value: Any) -> None:
+    """Raise `TooLarge` for a value over the limit."""
+    size = _size(value)
+    if size > MAX_BYTES:
+        raise TooLarge(
+            f"context {key[:80]!r} has {size} bytes, and an entry has at most {MAX_BYTES}",
+            remedy="store less, or divide it into several entries",
+        )
 
 
 def fit(value: Any) -> tuple[Any, bool]:

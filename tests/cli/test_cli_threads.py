@@ -4,16 +4,31 @@ import asyncio
 import io
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from redis import Redis
 
 from callsheet.server.artefacts.service import claim
+from callsheet.server.cli.artefacts import write_pieces
 from callsheet.storage import connect
 from callsheet.storage.threads.threads import NewThread, Thread, create
 from tests.cli.conftest import RunCommand
 from tests.doubles.command import BRIEF, UPBEAT, assert_refused
+
+
+def test_an_export_that_is_interrupted_leaves_no_partial_file(tmp_path: Path) -> None:
+    """Ctrl-C in the middle of a download."""
+
+    def pieces() -> Iterator[bytes]:
+        yield b"x"
+        raise KeyboardInterrupt
+
+    (tmp_path / "data.jsonl").write_bytes(b"earlier")
+    with pytest.raises(KeyboardInterrupt):
+        write_pieces(pieces(), str(tmp_path / "data.jsonl"))
+    assert [(one.name, one.read_bytes()) for one in tmp_path.iterdir()] == [("data.jsonl", b"earlier")]
 
 
 def flush(url: str) -> None:

@@ -7,8 +7,11 @@ from typing import Any
 import pytest
 from redis import Redis
 
+from callsheet.server.app import create_app
+from callsheet.server.settings.settings import Settings
 from callsheet.storage import Storage
 from tests.doubles.auth_cases import create_key
+from tests.doubles.documented import OURS
 from tests.doubles.served import app_client, served_app, started_app
 from tests.storage.test_lifetimes import (
     OFFLINE,
@@ -176,6 +179,23 @@ async def test_a_thread_with_an_active_run_is_left_out_and_named(client: Countin
     named = [line["data"].get("thread") for line in lines if line["type"] == "left-out"]
     exported = [line["data"]["id"] for line in lines if line["type"] == "thread-file"]
     assert exported + named in (["idle", "busy"], ["busy", "idle"])
+
+
+async def test_a_thread_of_a_workflow_that_is_not_served_is_left_out_and_named(
+    client: CountingClient, valkey_url: str
+) -> None:
+    """It ended the file after the first lines."""
+    project = await client.ok("POST", "/api/projects", {"id": "launch", "starter": "product-launch"})
+    await client.ok("POST", "/threads", {"thread_id": "plain"})
+    graphs = {name: graph for name, graph in OURS.graphs.items() if name != "scene_edit"}
+    app = create_app(Settings(redis_url=valkey_url), graphs)
+    async with app.router.lifespan_context(app), app_client(app) as http:
+        lines = [json.loads(line) for line in (await export_data(CountingClient(http))).splitlines()]
+    [left_out] = [line["data"] for line in lines if line["type"] == "left-out"]
+    assert left_out["thread"] == project["threadId"]
+    assert "no served workflow" in left_out["reason"]
+    assert [line["data"]["id"] for line in lines if line["type"] == "thread-file"] == ["plain"]
+    assert lines[-1]["type"] == "end"
 
 
 async def test_only_an_admin_exports_and_imports_the_data_of_others(

@@ -256,8 +256,8 @@ def delete_for_runs(
     if not names:
         return
     if fence:
-        args = (new_mark(), fence.epoch, *names)
-        (reply,) = yield [ScriptCall(_DELETE_FOR_RUNS, (*policy.keys(thread), fence.key), args)]
+        own_keys = (*policy.keys(thread), fence.key)
+        (reply,) = yield [ScriptCall(_DELETE_FOR_RUNS, own_keys, (new_mark(), fence.epoch, *names))]
         if reply == FENCED:
             raise takeover_error(thread)
     (listed,) = yield [thread_index.threads_of_runs(policy.thread_index, names)]

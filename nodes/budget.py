@@ -3,9 +3,11 @@
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
+from langgraph.config import get_config
 from langgraph.types import interrupt
 
 from callsheet import storage
+from callsheet.nodes.node import RESUMES_KEY
 from callsheet.state.budgets import BudgetExceeded, OverBudget
 from callsheet.state.errors import Invalid
 from callsheet.storage import spending
@@ -46,7 +48,8 @@ async def within_budget(
 
     What `work` did before has receipts and is not repeated. Raises `Declined` if the person declines, if the
     raised budget does not suffice either, and for the turn `stopped`, in which a person declined before; and
-    `BudgetUsedUp` for the owner's day where `work` begins a turn, in which nothing was done yet.
+    `BudgetUsedUp` for the owner's day where `work` begins a turn, in which nothing was done yet. A run that
+    brings an answer is not refused: LangGraph keeps the answer with the question, so it would be lost.
     """
     if stopped == account.turn:
         raise Declined
@@ -54,7 +57,8 @@ async def within_budget(
         with charge(account):
             return await work()
     except BudgetExceeded as exceeded:
-        if begins and exceeded.over.budget == "day" and not await _has_paid(account):
+        is_new = begins and not get_config()["configurable"].get(RESUMES_KEY)
+        if is_new and exceeded.over.budget == "day" and not await _has_paid(account):
             raise exceeded.over.refusal() from exceeded
         cap = _ask(exceeded.over)
         if cap is None:

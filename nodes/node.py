@@ -12,6 +12,8 @@ OWNER_KEY = "__callsheet_owner"
 """Key of `configurable` for the owner; callers cannot set it."""
 EPOCH_KEY = "__callsheet_epoch"
 """Key of `configurable` for the number of the attempt on the thread."""
+RESUMES_KEY = "__callsheet_resumes"
+"""Key of `configurable`: True for a run that goes on from the thread's newest checkpoint, with no input."""
 RUN_KEY = "run_id"
 """Key of `configurable` and of checkpoint metadata for the run."""
 

@@ -97,8 +97,8 @@ class OverBudget:
         details = {"budget": self.budget, "capUsd": self.cap, "spentUsd": self.spent}
         return BudgetUsedUp(
             f"the budget of this {self.budget} is used up: of {_dollars(self.cap)}, {_dollars(self.spent)} "
-            f"is {spent}, and the first model call may cost {_dollars(self.estimate)}. Nothing was done",
-            remedy=f"send the request again {soon}after {self.ends}, when the budget begins again; until "
+            f"is {spent}, and the first model call may cost {_dollars(self.estimate)}. Nothing was done.",
+            remedy=f"Send the request again {soon}after {self.ends}, when the budget begins again; until "
             "then only the operator can raise it (CALLSHEET_BUDGETS)",
             details={**details, "estimateUsd": self.estimate, "ends": self.ends},
         )

@@ -18,7 +18,7 @@ _CHOICE_FIELDS: Final = ("choices", "options", "facts")
 def answer_in_words(values: Any) -> str:
     """Return the newest message of a state if it answered a question; else empty."""
     answered = values.get(ANSWERED) if isinstance(values, Mapping) else None
-    messages = values["messages"] if answered else ()
+    messages = values.get("messages") or () if answered else ()
     return newest_request(messages) if answered and answered == turn_id(messages) else ""
 
 

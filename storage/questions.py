@@ -13,7 +13,7 @@ from callsheet.storage import indexes
 from callsheet.storage.indexes import IndexPage
 from callsheet.storage.redis import keys
 from callsheet.storage.redis.connection import Storage
-from callsheet.storage.redis.scripts import Argument, Command, Script, execute, execute_all
+from callsheet.storage.redis.scripts import Command, Script, execute, execute_all
 
 TOPIC: Final = "events"
 """Topic under which changes of an owner's questions are announced."""
@@ -26,16 +26,6 @@ return redis.call('ZADD', KEYS[1], ms, ARGV[1])
 """)
 
 _ANNOUNCE: Final = Script("return redis.call('PUBLISH', KEYS[1], ARGV[1])")
-
-
-# ARGV: run, question, record. A second attempt at a run writes the same again.
-_RECORD: Final = Script.with_clock("""
-for _, line in ipairs(redis.call('LRANGE', KEYS[1], -100, -1)) do
-  local one = cjson.decode(string.match(line, '^%d+ (.*)$'))
-  if one.run == ARGV[1] and one.question == ARGV[2] then return 0 end
-end
-return redis.call('RPUSH', KEYS[1], now_ms() .. ' ' .. ARGV[3])
-""")
 
 
 @dataclass(frozen=True)
@@ -86,15 +76,6 @@ async def drop_stale(storage: Storage, owner: str, thread: str) -> None:
 async def note_answered(storage: Storage, owner: str, thread: str) -> None:
     """List a thread on which a person is about to answer."""
     await _NOTE(storage.redis, [keys.answered_threads(owner)], [thread])
-
-
-async def record_answer(storage: Storage, thread: str, answer: AnswerRecord) -> bool:
-    """Append an answer to those of its thread, unless its run has recorded it already; return whether it did.
-
-    Answers that come as such are appended by the script that creates their run.
-    """
-    args: list[Argument] = [answer.run, answer.question, answer.encode()]
-    return bool(await _RECORD(storage.redis, [keys.thread_answers(thread)], args))
 
 
 async def forget_thread(storage: Storage, owner: str, thread: str) -> None:

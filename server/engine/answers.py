@@ -1,7 +1,7 @@
 """Answers to questions as they are recorded: who answered, what was shown, and what was answered."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -49,20 +49,19 @@ async def announce(storage: Storage, request: RunRequest, created: Created) -> N
     await questions.announce(storage, request.owner)
     if created.run != request.id:
         return
-    for text in request.answers:
-        await _audit(storage, request.owner, request.thread, json.loads(text))
+    await audit(storage, request, request.answers)
 
 
-async def record_words(storage: Storage, record: Run, outcome: RunOutcome) -> None:
-    """Record the run's message as the answer to each question that waited before it and waits no more.
+async def with_words_recorded(storage: Storage, record: Run, outcome: RunOutcome) -> RunOutcome:
+    """Return the outcome with its words as the answer to each question that waited and waits no more.
 
-    Call it before the run ends, while the thread still has the questions of before. Twice is safe.
+    Call it before the run ends, while the thread still has the questions of before.
     """
+    if not outcome.words:
+        return outcome
     waiting = {one["id"] for several in outcome.interrupts.values() for one in several}
-    for name, value in (await _shown(storage, record.thread)).items():
-        if name in waiting:
-            continue
-        answer = AnswerRecord(
+    records = [
+        AnswerRecord(
             question=name,
             sentence=sentence(value),
             shown=sha256_of(value),
@@ -71,16 +70,21 @@ async def record_words(storage: Storage, record: Run, outcome: RunOutcome) -> No
             key_id=str(record.request.get("key_id") or ""),
             run=record.id,
             graph=record.graph,
-        )
+        ).encode()
+        for name, value in (await _shown(storage, record.thread)).items()
+        if name not in waiting
+    ]
+    if records:
         await questions.note_answered(storage, record.owner, record.thread)
-        if await questions.record_answer(storage, record.thread, answer):
-            await _audit(storage, record.owner, record.thread, json.loads(answer.encode()))
+    return replace(outcome, answers=records)
 
 
-async def _audit(storage: Storage, owner: str, thread: str, answer: Mapping[str, Any]) -> None:
-    details = {name: answer[name] for name in ("question", "sentence", "graph", "run")}
-    details["answer"] = json.dumps(answer["answer"], ensure_ascii=False)[:_MAX_ANSWER]
-    await record_action(storage, "answer", thread, details, owner=owner)
+async def audit(storage: Storage, request: RunRequest, records: Sequence[str]) -> None:
+    """Record stored answers in the audit; it has none whose process died in between."""
+    for answer in map(json.loads, records):
+        details = {name: answer[name] for name in ("question", "sentence", "graph", "run")}
+        details["answer"] = json.dumps(answer["answer"], ensure_ascii=False)[:_MAX_ANSWER]
+        await record_action(storage, "answer", request.thread, details, owner=request.owner)
 
 
 async def _shown(storage: Storage, thread: str) -> dict[str, Any]:

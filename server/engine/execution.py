@@ -23,7 +23,7 @@ from langgraph.pregel import Pregel
 from langgraph.runtime import RunControl
 from langgraph.types import Command, Interrupt, Send, StateSnapshot
 
-from callsheet.nodes.node import EPOCH_KEY, OWNER_KEY, RUN_KEY
+from callsheet.nodes.node import EPOCH_KEY, OWNER_KEY, RESUMES_KEY, RUN_KEY
 from callsheet.server.engine import graph_factory
 from callsheet.server.engine.attempt_log import log_crash
 from callsheet.server.engine.encoding import (
@@ -41,6 +41,7 @@ from callsheet.server.engine.repeated_events import RepeatedEvents
 from callsheet.server.telemetry.telemetry import Telemetry
 from callsheet.state.errors import (
     Broken,
+    BudgetUsedUp,
     CallsheetError,
     Conflict,
     Fenced,
@@ -132,6 +133,8 @@ class RunExecution:
         """
         try:
             ended = await self._execute()
+            if ended.ending == "rolled-back" or isinstance(self.error, BudgetUsedUp):
+                ended = await self._undo(ended)
             unsent = await self.publisher.drain()
             last = [self.publisher.stamp(event) for event in ended.final_events]
             return replace(ended, final_events=[*unsent, *last])
@@ -252,7 +255,7 @@ class RunExecution:
         else:
             # Also if it has ended: the attempt that ended it may not have published its last values.
             await self._stream(translator, given, config)
-        if translator.finished and not self.reply and ANSWERED not in self.graph.channels:
+        if translator.finished and not self.reply and not self._may_answer_in_words:
             return RunOutcome("success")
         state = await self.graph.aget_state(_newest_config(config))
         shown = state._replace(values=output_values(self.graph, state.values))
@@ -359,6 +362,12 @@ class RunExecution:
             else None
         )
 
+    @property
+    def _may_answer_in_words(self) -> bool:
+        """True for a workflow of ours that has the key `ANSWERED`; other graphs may mean anything by it."""
+        schema = getattr(getattr(self.graph, "builder", None), "state_schema", object)
+        return ANSWERED in self.graph.channels and str(schema.__module__).startswith("callsheet.state.")
+
     def _graph_input(self, before: StateSnapshot | None) -> Any:
         """Return the graph's input; None to continue from the newest checkpoint."""
         request = self.run.request
@@ -381,6 +390,7 @@ class RunExecution:
             OWNER_KEY: self.run.owner,
             EPOCH_KEY: self.attempt.epoch,
             RUN_KEY: self.run.id,
+            RESUMES_KEY: bool(request["command"]) or request["input"] is None,
         }
         metadata = {**self.run.metadata, "run_id": self.run.id, "run_attempt": self.attempt.number}
         rest = {name: request["config"][name] for name in _CONFIG_FIELDS if name in request["config"]}
@@ -391,23 +401,25 @@ class RunExecution:
         interrupts = interrupts_by_task(state)
         answer = await self.reply(self.run, run_result(self.graph, state)) if self.reply else None
         standing: Any = "interrupted" if state.next else "idle"
-        words = "" if self.run.request.get("answers") else answer_in_words(state.values)
+        reads = self._may_answer_in_words and not self.run.request.get("answers")
+        words = answer_in_words(state.values) if reads else ""
         return RunOutcome("success", standing, interrupts, answer=answer, words=words, final_events=events)
 
-    async def as_before(self, outcome: RunOutcome) -> RunOutcome:
-        """Return the outcome of a run whose checkpoints are deleted: what waited before it waits again."""
-        state = await self.graph.aget_state(_newest_config(self._config()))
-        return replace(
-            outcome, thread="interrupted" if state.next else "error", interrupts=interrupts_by_task(state)
-        )
+    async def _undo(self, outcome: RunOutcome) -> RunOutcome:
+        """Delete the run's checkpoints; return the outcome that leaves the thread as before the run.
+
+        The thread is still held, so that no other run reads them. Raises `Fenced` if it is not.
+        """
+        config = self._config()
+        await cast("RedisSaver", self.graph.checkpointer).adelete_own_run(config)
+        if outcome.ending == "rolled-back":
+            return outcome
+        return _outcome_with_state(await self.graph.aget_state(_newest_config(config)), outcome)
 
     def _refusal(self, error: Conflict, state: StateSnapshot | None) -> RunOutcome:
         """Return the outcome of a run that was refused; the thread stays as it is."""
         failed = self._failure(error)
-        if state is None:
-            return failed
-        standing: Any = "interrupted" if state.next else "idle"
-        return replace(failed, thread=standing, interrupts=interrupts_by_task(state))
+        return _outcome_with_state(state, failed) if state else failed
 
     def _failure(self, error: Exception, ending: Any = "error") -> RunOutcome:
         self.error = error
@@ -455,6 +467,12 @@ def _stop_fenced(runs: Runs, executions: Collection[RunExecution]) -> None:
     for each in executions:
         if each.lease in lost:
             each.stop_fenced()
+
+
+def _outcome_with_state(state: StateSnapshot, outcome: RunOutcome) -> RunOutcome:
+    """Return the outcome of a run that leaves its thread in this state."""
+    standing: Any = "interrupted" if state.next else "idle"
+    return replace(outcome, thread=standing, interrupts=interrupts_by_task(state))
 
 
 def failed_outcome(error: Exception, ending: Ending = "error") -> RunOutcome:

@@ -42,14 +42,7 @@ from callsheet.server.engine.task_queue import TaskQueue
 from callsheet.server.engine.turns import RunTurns, overdue_error
 from callsheet.server.telemetry.logs import context_fields
 from callsheet.server.telemetry.telemetry import Telemetry
-from callsheet.state.errors import (
-    Broken,
-    BudgetUsedUp,
-    CallsheetError,
-    Missing,
-    StorageDown,
-    Unavailable,
-)
+from callsheet.state.errors import Broken, CallsheetError, Missing, StorageDown, Unavailable
 from callsheet.storage import questions
 from callsheet.storage.checkpoints import RedisSaver
 from callsheet.storage.redis.batching import waiting_for_room
@@ -430,10 +423,6 @@ class Worker:
         attempt, record = execution.attempt, execution.run
         try:
             outcome = await execution.run_to_outcome()
-            if outcome.ending == "rolled-back" or isinstance(execution.error, BudgetUsedUp):
-                await self._saver.adelete_for_runs([record.id])
-            if isinstance(execution.error, BudgetUsedUp):
-                outcome = await execution.as_before(outcome)
             await self._finish(record, attempt, outcome)
         except (TypeError, ValueError, RecursionError) as error:
             outcome = unstorable_outcome(error)
@@ -486,9 +475,9 @@ class Worker:
 
     async def _finish(self, record: Run, attempt: RunAttempt, outcome: RunOutcome) -> None:
         changes_questions = await answers.update_waiting(self.storage, record, attempt, outcome)
-        if outcome.words:
-            await answers.record_words(self.storage, record, outcome)
+        outcome = await answers.with_words_recorded(self.storage, record, outcome)
         following = await self.runs.finish(attempt, outcome)
+        self.finalizer.start_task(answers.audit(self.storage, record, outcome.answers))
         if changes_questions:
             self.finalizer.start_task(questions.announce(self.storage, record.owner))
         self.finalizer.start_task(self._finalize(record, attempt, outcome))

@@ -13,7 +13,7 @@ from langgraph.types import Interrupt, PregelTask, StateSnapshot
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, model_validator
 from typing_extensions import TypeAliasType
 
-from callsheet.nodes.node import EPOCH_KEY, OWNER_KEY
+from callsheet.nodes.node import EPOCH_KEY, OWNER_KEY, RESUMES_KEY
 from callsheet.server.engine.json_values import dumps, to_jsonable
 from callsheet.server.http.auth import public_config
 from callsheet.server.http.configurable_headers import passed_headers
@@ -57,7 +57,7 @@ Config = TypeAliasType("Config", Annotated[JsonObject, WithJsonSchema(_CONFIG)])
 CheckpointName = TypeAliasType("CheckpointName", Annotated[JsonObject, WithJsonSchema(_CHECKPOINT)])
 """Fields that name a checkpoint; further ones are ignored."""
 _CHECKPOINT_FIELDS: Final = ("checkpoint_id", "thread_id", "checkpoint_ns", "checkpoint_map")
-_INTERNAL: Final = frozenset({OWNER_KEY, EPOCH_KEY})
+_INTERNAL: Final = frozenset({OWNER_KEY, EPOCH_KEY, RESUMES_KEY})
 
 
 class MessageEncoder:

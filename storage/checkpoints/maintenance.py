@@ -10,6 +10,7 @@ from callsheet.storage.checkpoints.codec import decode_name, encode_name
 from callsheet.storage.checkpoints.context import Operation, SaverContext
 from callsheet.storage.checkpoints.lua import HEADERS, THREAD
 from callsheet.storage.checkpoints.message_log import new_mark
+from callsheet.storage.checkpoints.writing import FENCED, AttemptFence, takeover_error
 from callsheet.storage.redis import keys
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.redis.scripts import Script, ScriptCall
@@ -159,7 +160,8 @@ _DELETE_FOR_RUNS: Final = Script(
     + _SWEEP
     + r"""
 local deleted, kept = {}, {}
-for at = 2, #ARGV do deleted[ARGV[at]] = true end
+if fenced(ARGV[2]) then return -2 end
+for at = 3, #ARGV do deleted[ARGV[at]] = true end
 for _, member in ipairs(members()) do
   local field = field_of(member)
   if not deleted[run_of(header(redis.call('HGET', records, field)))] then kept[field] = true end
@@ -242,18 +244,29 @@ def delete(context: SaverContext, thread: str) -> Operation[None]:
     context.logs.remove(thread)
 
 
-def delete_for_runs(context: SaverContext, runs: Sequence[str]) -> Operation[None]:
+def delete_for_runs(
+    context: SaverContext, runs: Sequence[str], thread: str = "", fence: AttemptFence | None = None
+) -> Operation[None]:
     """Delete every checkpoint of the runs, on any thread.
 
-    A thread that loses its last checkpoint stays in the index, because another process may be writing to it.
+    Raises `Fenced`, with nothing deleted, if the attempt does not have its `thread` any more. A
+    thread that loses its last checkpoint stays in the index, because another process may be writing to it.
     """
     policy, names = context.policy, list(map(encode_name, runs))
     if not names:
         return
-    (threads,) = yield [thread_index.threads_of_runs(policy.thread_index, names)]
+    if fence:
+        own_keys = (*policy.keys(thread), fence.key)
+        (reply,) = yield [ScriptCall(_DELETE_FOR_RUNS, own_keys, (new_mark(), fence.epoch, *names))]
+        if reply == FENCED:
+            raise takeover_error(thread)
+    (listed,) = yield [thread_index.threads_of_runs(policy.thread_index, names)]
+    own = encode_name(thread) if fence else None
+    threads = [name for name in listed if name != own]
     if threads:
         thread_keys = [policy.keys(decode_name(thread)) for thread in threads]
-        yield [ScriptCall(_DELETE_FOR_RUNS, each, (new_mark(), *names)) for each in thread_keys]
+        yield [ScriptCall(_DELETE_FOR_RUNS, each, (new_mark(), "", *names)) for each in thread_keys]
+    if listed:
         yield [thread_index.remove_runs(policy.thread_index, names)]
 
 

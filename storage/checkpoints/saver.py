@@ -232,6 +232,12 @@ class RedisSaver(BaseCheckpointSaver[int]):
         """Delete every checkpoint whose metadata has one of the run ids."""
         await self._execute(maintenance.delete_for_runs(self._context, run_ids))
 
+    async def adelete_own_run(self, config: RunnableConfig) -> None:
+        """Delete every checkpoint of the config's run; raises `Fenced` if a later attempt has the thread."""
+        thread, run = str(config["configurable"]["thread_id"]), str(config["configurable"]["run_id"])
+        fence = self._fence_of(config, thread)
+        await self._execute(maintenance.delete_for_runs(self._context, [run], thread, fence))
+
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Blocking form of `adelete_for_runs`."""
         self._execute_blocking(maintenance.delete_for_runs(self._context, run_ids))

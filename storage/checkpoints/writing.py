@@ -193,7 +193,7 @@ def put(
         del stored
         *_, (generation, start) = yield [*index_calls, call]
         if start == FENCED:
-            raise _fenced_error(thread)
+            raise takeover_error(thread)
         if start != STALE:
             break
         log = ThreadLog(UNKNOWN_LOG)
@@ -224,7 +224,7 @@ def put_writes(
         encoded = context.codec.encode_writes(prefix, writes)
         (reply,) = yield [_put_writes_call(policy.keys(ref.thread), prefix, encoded, policy.ttl_ms, fence)]
         if reply == FENCED:
-            raise _fenced_error(ref.thread)
+            raise takeover_error(ref.thread)
 
 
 def _without_partial_writes(writes: Sequence[tuple[str, Any]]) -> Sequence[tuple[str, Any]]:
@@ -235,7 +235,8 @@ def _without_partial_writes(writes: Sequence[tuple[str, Any]]) -> Sequence[tuple
     return [write for write in writes if write[0] in WRITES_IDX_MAP]
 
 
-def _fenced_error(thread: str) -> Fenced:
+def takeover_error(thread: str) -> Fenced:
+    """Return the error of an attempt that does not have its thread any more."""
     return Fenced(f"thread {thread!r} was taken over by a later attempt")
 
 

@@ -199,6 +199,8 @@ class RunOutcome:
     answer: Mapping[str, Any] | None = None
     words: str = ""
     """Message of this run that answered the question which waited before it; empty for none."""
+    answers: Sequence[str] = ()
+    """Records of the answers that these words are, as JSON, stored atomically with the end of the run."""
     final_events: Sequence[NewEvent | tuple[str, bytes]] = ()
     """Last events (name, JSON, …), stored atomically with the state of the thread."""
 

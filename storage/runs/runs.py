@@ -241,6 +241,8 @@ class Runs:
             *(attempt.run, attempt.epoch, outcome.ending, outcome.end_data, outcome.thread),
             *(_json(outcome.interrupts), _json(outcome.error), _json(outcome.answer)),
             *self._limits,
+            len(outcome.answers),
+            *outcome.answers,
             *(part for event in outcome.final_events for part in NewEvent(*event)),
         )
         if not answer:

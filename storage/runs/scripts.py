@@ -460,7 +460,11 @@ local id, epoch, status, reason, thread_status, interrupts, error, answer, max_b
   unpack(ARGV, 1, 10)
 local current, active, total = unpack(redis.call('HMGET', meta, 'epoch', 'active', 'eventBytes'))
 if current ~= epoch or active ~= id then return {} end
-total = add_events(id, ARGV, 11, tonumber(total or 0), tonumber(max_bytes), tonumber(max_age_ms))
+local answers = tonumber(ARGV[11])
+for i = 12, 11 + answers do
+  redis.call('RPUSH', string.sub(meta, 1, -5) .. 'answers', now_ms() .. ' ' .. ARGV[i])
+end
+total = add_events(id, ARGV, 12 + answers, tonumber(total or 0), tonumber(max_bytes), tonumber(max_age_ms))
 end_run(id, status, reason, 'error', error, 'answer', answer)
 local next = activate_next()
 local thread_error = thread_status == 'error' and error or ''

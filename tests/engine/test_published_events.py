@@ -14,8 +14,11 @@ from callsheet.nodes.node import EPOCH_KEY
 from callsheet.server.engine.event_bus import EventBus
 from callsheet.server.engine.event_publisher import EventPublisher
 from callsheet.state.errors import Fenced
+from callsheet.storage import questions
 from callsheet.storage.checkpoints import RedisSaver
 from callsheet.storage.checkpoints.context import STEP_STORE
+from callsheet.storage.questions import AnswerRecord
+from callsheet.storage.redis import keys
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.runs import events
 from callsheet.storage.runs.events import END, Announcements, Event, EventLimits, NewEvent
@@ -84,6 +87,21 @@ async def test_readers_of_a_run_get_all_events_in_order_whenever_they_come(stora
         assert (await early)[1:] == expected
         assert await middle == expected
         assert (await read(events.START_ID))[1:] == expected
+
+
+async def test_only_the_attempt_that_ends_its_run_leaves_an_answer_in_words(storage: Storage) -> None:
+    runs = Runs(storage, lease_s=60)
+    attempt = await claimed_attempt(runs)
+    await storage.redis.delete(keys.run_keys("t").lease)
+    successor = await runs.claim("t", "r")
+    assert isinstance(successor, RunAttempt)
+    record = AnswerRecord("q", "Which?", "", "1 and 2", "alice", "", "r", "stage").encode()
+    with pytest.raises(Fenced):
+        await runs.finish(attempt, RunOutcome("success", answers=[record]))
+    assert await questions.answers_of(storage, "t") == []
+    await runs.finish(successor, RunOutcome("success", answers=[record]))
+    [answer] = await questions.answers_of(storage, "t")
+    assert (answer.question, answer.answer) == ("q", "1 and 2")
 
 
 async def test_an_end_that_a_reader_has_is_not_the_end_of_a_run_that_continues(storage: Storage) -> None:

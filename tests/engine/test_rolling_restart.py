@@ -10,7 +10,7 @@ import subprocess
 import time
 import uuid
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -149,17 +149,16 @@ async def rolling(
     with SlowChat(longest_s) as model:
         env = {"REDIS_URL": valkey_url, "OPENAI_MODEL": "gpt-4o-mini", "CALLSHEET_STOP_DELAY_S": "1"}
         servers = Servers(warm, folder, {**model.environ, **env})
-        try:
+        async with AsyncExitStack() as stack:
+            stack.callback(servers.kill)
             for port in servers.ports:
                 servers.start(port)
             for port in servers.ports:
                 await servers.wait_until_ready(port)
-            with nginx(folder, servers.ports) as url:
-                async with httpx.AsyncClient(base_url=url, timeout=120) as http:
-                    await eventually(partial(is_ready, http, url), "nginx passes requests on", patience_s=30)
-                    yield servers, http
-        finally:
-            servers.kill()
+            url = stack.enter_context(nginx(folder, servers.ports))
+            http = await stack.enter_async_context(httpx.AsyncClient(base_url=url, timeout=120))
+            await eventually(partial(is_ready, http, url), "nginx passes requests on", patience_s=30)
+            yield servers, http
 
 
 def question() -> dict[str, Any]:
@@ -178,26 +177,70 @@ async def ask(http: httpx.AsyncClient, tally: Tally) -> None:
         await asyncio.sleep(tally.refuse(reply, reply.text[:200]))
 
 
+async def is_refused(reply: httpx.Response, tally: Tally) -> bool:
+    """Return False for a stream; else note the refusal, and wait as long as it says."""
+    if reply.status_code == 200:
+        return False
+    text = (await reply.aread()).decode()[:200]
+    await asyncio.sleep(tally.refuse(reply, text))
+    return True
+
+
+async def read_result(reply: httpx.Response, headers: dict[str, str], tally: Tally) -> bool:
+    """Read a REST stream; return True once it has its result."""
+    async for name, number, data in events(reply):
+        headers |= {"Last-Event-ID": number} if number else {}
+        if name == "result":
+            tally.threads.append(json.loads(data)["conversationId"])
+            return True
+        if name == "error" and json.loads(data).get("status") != 503:
+            tally.problems.append(f"stream: {data[:300]}")
+    return False
+
+
+async def stream_result(http: httpx.AsyncClient, headers: dict[str, str], tally: Tally) -> bool:
+    """Ask over a REST stream once; return True once there is its result."""
+    with suppress(httpx.RemoteProtocolError):
+        async with http.stream("POST", "/api/chat", json=question(), headers=headers) as reply:
+            if await is_refused(reply, tally):
+                return False
+            if await read_result(reply, headers, tally):
+                return True
+    tally.resumed += 1
+    return False
+
+
 async def ask_by_stream(http: httpx.AsyncClient, tally: Tally) -> None:
     """Ask over a REST stream, which goes on after its last event wherever it ended."""
     headers = {"Idempotency-Key": uuid.uuid4().hex, "Accept": "text/event-stream"}
-    while True:
-        try:
-            async with http.stream("POST", "/api/chat", json=question(), headers=headers) as reply:
-                if reply.status_code != 200:
-                    text = (await reply.aread()).decode()[:200]
-                    await asyncio.sleep(tally.refuse(reply, text))
-                    continue
-                async for name, number, data in events(reply):
-                    headers |= {"Last-Event-ID": number} if number else {}
-                    if name == "result":
-                        tally.threads.append(json.loads(data)["conversationId"])
-                        return
-                    if name == "error" and json.loads(data).get("status") != 503:
-                        tally.problems.append(f"stream: {data[:300]}")
-        except httpx.RemoteProtocolError:
-            pass
-        tally.resumed += 1
+    while not await stream_result(http, headers, tally):
+        pass
+
+
+async def read_run(reply: httpx.Response, headers: dict[str, str], tally: Tally) -> None:
+    """Read the stream of a run; `headers` have its last event afterwards."""
+    headers.pop("Idempotency-Key", None)
+    async for name, number, data in events(reply):
+        headers |= {"Last-Event-ID": number} if number else {}
+        if name == "error":
+            tally.problems.append(f"wire: {data[:300]}")
+
+
+async def stream_run(
+    http: httpx.AsyncClient, request: dict[str, Any], headers: dict[str, str], tally: Tally
+) -> bool:
+    """Stream a run once; return True once it has ended. `request` joins the run afterwards."""
+    with suppress(httpx.RemoteProtocolError):
+        async with http.stream(**request, headers=headers) as reply:
+            if await is_refused(reply, tally):
+                return False
+            request.pop("json", None)
+            request |= {"method": "GET", "url": f"{reply.headers['content-location']}/stream"}
+            await read_run(reply, headers, tally)
+        if await has_ended(http, request["url"].removesuffix("/stream")):
+            return True
+    tally.resumed += 1
+    return False
 
 
 async def ask_on_the_wire(http: httpx.AsyncClient, tally: Tally) -> None:
@@ -215,26 +258,11 @@ async def ask_on_the_wire(http: httpx.AsyncClient, tally: Tally) -> None:
         "stream_resumable": True,
         "stream_mode": ["values"],
     }
-    path, headers = f"/threads/{thread}/runs/stream", {"Idempotency-Key": uuid.uuid4().hex}
-    request: dict[str, Any] = {"method": "POST", "url": path, "json": body}
-    while True:
-        try:
-            async with http.stream(**request, headers=headers) as reply:
-                if reply.status_code != 200:
-                    text = (await reply.aread()).decode()[:200]
-                    await asyncio.sleep(tally.refuse(reply, text))
-                    continue
-                request = {"method": "GET", "url": f"{reply.headers['content-location']}/stream"}
-                async for name, number, data in events(reply):
-                    headers = {"Last-Event-ID": number} if number else headers
-                    if name == "error":
-                        tally.problems.append(f"wire: {data[:300]}")
-            if await has_ended(http, request["url"].removesuffix("/stream")):
-                tally.threads.append(thread)
-                return
-        except httpx.RemoteProtocolError:
-            pass
-        tally.resumed += 1
+    headers = {"Idempotency-Key": uuid.uuid4().hex}
+    request: dict[str, Any] = {"method": "POST", "url": f"/threads/{thread}/runs/stream", "json": body}
+    while not await stream_run(http, request, headers, tally):
+        pass
+    tally.threads.append(thread)
 
 
 async def has_ended(http: httpx.AsyncClient, run: str) -> bool:

@@ -69,7 +69,29 @@ async def test_an_answer_is_recorded_with_its_question(http: httpx.AsyncClient) 
     assert recorded["details"]["sentence"]
 
 
-FACTS_ASKED = {"messages": [{"role": "user", "content": material("photosynthesis").text}]}
+MATERIAL = {"messages": [{"role": "user", "content": material("photosynthesis").text}]}
+
+
+def request_of(way: str, turn: dict[str, Any], waiting: str) -> tuple[str, dict[str, Any]]:
+    """Return path and body of a request that answers the question of a lesson's turn."""
+    facts, session = (
+        turn["interrupt"]["value"]["facts"],
+        {"sessionId": turn["sessionId"], "provider": "offline"},
+    )
+    run = {"assistant_id": "fact_narration", "context": {"provider": "offline"}}
+    ways: dict[str, tuple[str, dict[str, Any]]] = {
+        "chat": (
+            "/api/agent-create/tools",
+            {"messages": [{"role": "user", "content": "1 and 2"}], **session},
+        ),
+        "question": (
+            f"/api/questions/{waiting}/answer",
+            {"answer": {"facts": [one["id"] for one in facts]}},
+        ),
+        "facts": ("/api/agent-create/tools", {"messages": [], "selectedFacts": facts, **session}),
+        "wire": (f"/threads/{turn['sessionId']}/runs/wait", {**run, "input": {"messages": "1 and 2"}}),
+    }
+    return ways[way]
 
 
 @pytest.mark.parametrize("way", ["chat", "question", "facts", "wire"])
@@ -77,48 +99,36 @@ async def test_an_answer_about_a_lesson_is_recorded_once_whichever_way_it_comes(
     http: httpx.AsyncClient, way: str
 ) -> None:
     key_id = str(http.headers["X-Api-Key"]).split("_")[1]
-    turn = (await http.post("/api/agent-create/tools", json={**FACTS_ASKED, "provider": "offline"})).json()
-    thread, asked = turn["sessionId"], turn["interrupt"]
-    facts = [one["id"] for one in asked["value"]["facts"]]
+    turn = (await http.post("/api/agent-create/tools", json={**MATERIAL, "provider": "offline"})).json()
     [waiting] = (await http.get("/api/questions")).json()["questions"]
-    session = {"sessionId": thread, "provider": "offline"}
-    chat = {"messages": [{"role": "user", "content": "1 and 2"}], **session}
-    choice = {"messages": [], "selectedFacts": asked["value"]["facts"], **session}
-    run = {
-        "assistant_id": "fact_narration",
-        "context": {"provider": "offline"},
-        "input": {"messages": "1 and 2"},
-    }
-    path, body = {
-        "chat": ("/api/agent-create/tools", chat),
-        "question": (f"/api/questions/{waiting['id']}/answer", {"answer": {"facts": facts}}),
-        "facts": ("/api/agent-create/tools", choice),
-        "wire": (f"/threads/{thread}/runs/wait", run),
-    }[way]
+    path, body = request_of(way, turn, waiting["id"])
     reply = await http.post(path, json=body)
     assert reply.status_code in {200, 202}, reply.text
 
-    async def has_ended() -> bool:
-        return bool((await http.get(f"/threads/{thread}")).json()["status"] == "idle")
+    async def is_recorded() -> bool:
+        thread = (await http.get(f"/threads/{turn['sessionId']}")).json()
+        return thread["status"] == "idle" and bool(await actions(http, action="answer"))
 
-    await eventually(has_ended, "the lesson is told")
+    await eventually(is_recorded, "the lesson is told, and its answer is in the audit")
     assert (await http.get("/api/questions")).json()["questions"] == []
     [recorded] = await actions(http, action="answer")
-    assert (recorded["owner"], recorded["keyId"], recorded["target"]) == ("anna", key_id, thread)
-    details = recorded["details"]
-    assert (details["question"], details["graph"]) == (asked["id"], "fact_narration")
+    details, by = recorded["details"], (recorded["owner"], recorded["keyId"], recorded["target"])
+    assert by == ("anna", key_id, turn["sessionId"])
+    assert (details["question"], details["graph"]) == (turn["interrupt"]["id"], "fact_narration")
     assert "Which shall the lesson tell?" in details["sentence"]
-    assert ("1 and 2" if way in {"chat", "wire"} else facts[0]) in details["answer"]
+    first = turn["interrupt"]["value"]["facts"][0]["id"]
+    assert ("1 and 2" if way in {"chat", "wire"} else first) in details["answer"]
     [answered] = (await http.get("/api/questions", params={"state": "answered"})).json()["questions"]
     assert answered["answeredBy"] == f"API key {key_id!r}"
     # A later message about something else answers nothing.
-    later = {"messages": [{"role": "user", "content": "Make the hook shorter"}], **session}
+    later = {"messages": [{"role": "user", "content": "Make the hook shorter"}], "provider": "offline"}
+    later |= {"sessionId": turn["sessionId"]}
     assert (await http.post("/api/agent-create/tools", json=later)).status_code == 200
     assert len(await actions(http, action="answer")) == 1
 
 
 async def test_a_message_that_leaves_a_question_behind_is_no_answer(http: httpx.AsyncClient) -> None:
-    turn = (await http.post("/api/agent-create/tools", json={**FACTS_ASKED, "provider": "offline"})).json()
+    turn = (await http.post("/api/agent-create/tools", json={**MATERIAL, "provider": "offline"})).json()
     other = {"messages": [{"role": "user", "content": "My student is 9."}]}
     body = {**other, "sessionId": turn["sessionId"], "provider": "offline"}
     assert (await http.post("/api/agent-create/tools", json=body)).status_code == 200

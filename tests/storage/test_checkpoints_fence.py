@@ -46,6 +46,24 @@ async def test_only_the_newest_attempt_and_callers_outside_of_runs_can_write(
     await saver.aclose()
 
 
+async def test_an_earlier_attempt_does_not_delete_the_checkpoints_of_the_newest_one(
+    storage: Storage, saver: RedisSaver
+) -> None:
+    graph = GRAPHS["counter"].copy(update={"checkpointer": saver})
+    await set_epoch(storage, 2)
+    graph_input: Any = {"x": 1, "log": []}
+    await graph.ainvoke(graph_input, config(__attempt=2, run_id="run"), durability="sync")
+    await saver.acopy_thread(THREAD, "copy")
+    before = await graph.aget_state(config())
+    with pytest.raises(Fenced, match="'t' was taken over by a later attempt"):
+        await saver.adelete_own_run(config(__attempt=1, run_id="run"))
+    assert await graph.aget_state(config()) == before
+    await saver.adelete_own_run(config(__attempt=2, run_id="run"))
+    assert [one async for one in saver.alist(None)] == []
+    await saver.adelete_own_run(config(__attempt=2, run_id="run"))
+    await saver.aclose()
+
+
 async def test_task_writes_of_an_earlier_attempt_are_refused(storage: Storage, saver: RedisSaver) -> None:
     graph = GRAPHS["counter"].copy(update={"checkpointer": saver})
     await set_epoch(storage, 1)

@@ -63,6 +63,19 @@ class Ids(TypedDict):
     ids: dict[str, Any]
 
 
+class Quiz(TypedDict, total=False):
+    answered: str
+    score: int
+
+
+class TalkingQuiz(Quiz, total=False):
+    messages: list[str]
+
+
+async def score(state: Quiz) -> dict[str, Any]:
+    return {"answered": "yes", "score": 1}
+
+
 async def think(state: WorkState) -> dict[str, Any]:
     return {"notes": SECRET}
 
@@ -173,6 +186,8 @@ GRAPHS: Final = {
     "concurrent": count_concurrent(),
     "values": chain(ValuesState, make_values).compile(),
     "ids": chain(Ids, report_ids).compile(),
+    "quiz": chain(Quiz, score).compile(),
+    "talking_quiz": chain(TalkingQuiz, score).compile(),
 }
 
 
@@ -212,6 +227,15 @@ async def test_a_paused_run_returns_its_question_and_the_fields_of_the_output_sc
     paused: Any = await client.runs.wait(thread, "paused", input=WHY)
     assert [*paused] == ["__interrupt__"]
     assert await client.runs.wait(thread, "paused", command={"resume": "yes"}) == {"answer": "yes"}
+
+
+@pytest.mark.parametrize("name", ["quiz", "talking_quiz"])
+async def test_a_graph_may_have_a_key_of_the_name_by_which_a_lesson_marks_its_answers(
+    client: LangGraphClient, name: str
+) -> None:
+    text: dict[str, Any] = {"messages": ["hi"]} if name == "talking_quiz" else {}
+    values: Any = await client.runs.wait(None, name, input=graph_input(score=0, **text))
+    assert values == {"answered": "yes", "score": 1, **text}
 
 
 async def test_a_remote_graph_returns_the_fields_of_the_output_schema_only(client: LangGraphClient) -> None:

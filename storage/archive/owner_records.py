@@ -20,7 +20,7 @@ from callsheet.storage.campaigns.searches import MAX_SEARCHES
 from callsheet.storage.crons import Cron
 from callsheet.storage.redis import keys
 from callsheet.storage.redis.connection import Storage
-from callsheet.storage.redis.scripts import Argument, Command, Script, execute, execute_all
+from callsheet.storage.redis.scripts import Argument, Command, Script, execute, execute_all, read_time_ms
 from callsheet.storage.video.settings import MAX_PREFERENCES, MAX_PRESETS
 
 Row = dict[str, Any]
@@ -181,7 +181,7 @@ class CronRecords(HashRecords):
 
     async def write(self, owner: str, rows: Sequence[Row]) -> None:
         """Write cron jobs that are the owner's; they are due when their schedule says next."""
-        now_ms = int((await execute(self.storage.redis, "TIME"))[0]) * 1000
+        now_ms = await read_time_ms(self.storage.redis)
         for row in rows:
             cron = replace(_CRONS.validate_json(row["text"]), owner=owner)
             await crons.create(self.storage, cron, self.next_ms(cron, now_ms) if cron.enabled else None)

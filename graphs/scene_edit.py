@@ -58,8 +58,9 @@ class VideoArtefact(ArtefactSpec[VideoState]):
         return (ORDER, *order.all_ids())
 
     async def card_streams(self, artefact: Artefact) -> tuple[str, ...]:
-        """Return the order and every scene."""
-        return await self.all_streams_of(artefact)
+        """Return the order and the scenes in it."""
+        head = await artefact.stream_head(ORDER)
+        return (ORDER, *project.order_of(head.newest.data if head.newest else None).scenes)
 
     def card(self, state: VideoState, newest: Mapping[str, Mapping[str, Any]]) -> Card:
         """Return the project's name, and the texts of its scenes."""

@@ -7,7 +7,6 @@ field for each artefact that was made from it. Both are safe to write twice.
 import asyncio
 import hashlib
 import json
-import time
 import uuid
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -21,6 +20,7 @@ from callsheet.server.http.requests import body_digest, checked_idempotency_key,
 from callsheet.state.errors import Conflict, Invalid, Missing
 from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.storage.redis.connection import Storage
+from callsheet.storage.redis.scripts import read_time_ms
 from callsheet.storage.runs.idempotency import reused_key
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import Thread
@@ -101,7 +101,7 @@ async def record_use(source: Artefact, storage: Storage, kind: str, name: str) -
         kept = {f"{_USE}{one.kind}:{one.id}" for one in await use_list(source, storage, meta)}
         gone = [field for field in fields if field not in kept]
         await source.drop_facts(gone or fields[: len(fields) - MAX_USES + 1])
-    await source.set_facts({f"{_USE}{kind}:{name}": str(time.time_ns() // 1_000_000)})
+    await source.set_facts({f"{_USE}{kind}:{name}": str(await read_time_ms(storage.redis))})
 
 
 def _use_fields(meta: Mapping[str, str]) -> list[str]:

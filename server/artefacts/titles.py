@@ -6,20 +6,19 @@ from typing import Any, Final
 
 from callsheet.server.http.context import AppContext
 from callsheet.server.langgraph.threads import newest_values
-from callsheet.state.cards import Card, search_words
+from callsheet.state.cards import Card, search_words, shorten
 from callsheet.storage.artefacts import cards
 from callsheet.storage.artefacts.cards import ThreadCard
 from callsheet.storage.threads.threads import Thread
 
 TITLE: Final = "title"
 """Field of a thread's metadata: the title that a person gave it, which comes before any other."""
-_TITLE_CHARS: Final = 200
 _MAX_WORDS: Final = 12_000
 """Characters of a conversation that a search looks at."""
 
 
 async def titles(ctx: AppContext, records: Sequence[Thread]) -> list[str]:
-    """Return the title of each thread; empty for one without a name and a message."""
+    """Return the title of each thread; of one without a name and a message, the id of what it is about."""
     return [card.title for card in await read_cards(ctx, records, with_words=False)]
 
 
@@ -37,7 +36,7 @@ async def read_cards(ctx: AppContext, records: Sequence[Thread], *, with_words: 
 
 def _with_given_title(record: Thread, card: ThreadCard) -> ThreadCard:
     given = record.metadata.get(TITLE)
-    title = " ".join(given.split())[:_TITLE_CHARS] if isinstance(given, str) else ""
+    title = shorten(given) if isinstance(given, str) else ""
     name = title or card.title or record.artefact.partition(":")[2] or record.id
     return ThreadCard(card.stamp, name, card.words)
 
@@ -61,8 +60,8 @@ async def _card(ctx: AppContext, record: Thread, values: Any) -> Card:
     newest: dict[str, Mapping[str, Any]] = {}
     if artefact is not None:
         streams = await spec.artefact.card_streams(artefact)
-        heads = await asyncio.gather(*(artefact.stream_head(name) for name in streams))
-        newest = {name: head.newest.data for name, head in zip(streams, heads, strict=True) if head.newest}
+        heads = await artefact.stream_heads(streams)
+        newest = {name: head.newest.data for name, head in heads.items() if head.newest}
     state = values if isinstance(values, Mapping) else {}
     # In a thread, because a page may have hundreds of elements.
     return await asyncio.to_thread(spec.artefact.card, state, newest)
@@ -73,8 +72,7 @@ def message_title(values: Any, *, newest: bool = False) -> str:
     messages = values.get("messages") if isinstance(values, Mapping) else None
     if not isinstance(messages, list) or not messages:
         return ""
-    text = " ".join(_text(messages[-1 if newest else 0]).split())
-    return text if len(text) <= _TITLE_CHARS else f"{text[:_TITLE_CHARS]}…"
+    return shorten(_text(messages[-1 if newest else 0]))
 
 
 def _requests(values: Any) -> list[str]:

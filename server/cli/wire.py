@@ -37,8 +37,8 @@ from callsheet.server.cli.turns import (
 from callsheet.server.settings.installation import program
 from callsheet.state.errors import CallsheetError, Conflict, Invalid, Missing
 
-_FIRST: Final = "values.messages[0].content"
-_LISTED: Final = ("thread_id", "status", "metadata", "updated_at")
+_MOST_RECENT: Final = 500
+"""Most threads that the server lists at once."""
 _MAX_FILE: Final = 1_000_000_000
 _LEFT_OUT: Final = b'{"type":"left-out",'
 _SHORT_STATUS: Final = {"interrupted": "asks"}
@@ -47,11 +47,10 @@ _SHORT_STATUS: Final = {"interrupted": "asks"}
 
 def list_threads(client: ServerClient, args: Args) -> None:
     """List threads, last changed first, with their titles."""
-    if args.json:
-        query = {"limit": args.limit + 1, "extract": {"first": _FIRST}, "select": _LISTED}
-        print_json(first_ones(client.call("POST", "/threads/search", json=query).json(), args.limit))
-        return
     threads = _recent(client, args, "")
+    if args.json:
+        print_json(threads)
+        return
     _print_recent(threads, [one["thread"] for one in threads], "There are no threads.")
 
 
@@ -66,7 +65,14 @@ def search(client: ServerClient, args: Args) -> None:
 
 
 def _recent(client: ServerClient, args: Args, words: str) -> list[dict[str, Any]]:
-    return first_ones(client.get("/api/recent", q=words, limit=args.limit + 1), args.limit)
+    if not 1 <= args.limit <= _MOST_RECENT:
+        raise Invalid(
+            f"--limit is {args.limit}, and must be 1 to {_MOST_RECENT}",
+            remedy=f"search for what you want: {program()} search WORDS",
+        )
+    # One more than asked for shows that there are more.
+    limit = min(args.limit + 1, _MOST_RECENT)
+    return first_ones(client.get("/api/recent", q=words, limit=limit), args.limit)
 
 
 def _print_recent(threads: Sequence[Mapping[str, Any]], ids: Sequence[str], empty: str) -> None:

@@ -1,6 +1,7 @@
 """The work of an owner: runs in progress with what they have done, and the latest conversations."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -24,6 +25,7 @@ MAX_RUNNING: Final = 100
 """Most runs in progress that are listed."""
 MAX_SEARCHED: Final = 500
 """Most conversations that a search looks at, newest first."""
+_log = logging.getLogger(__name__)
 _CHUNK: Final = 20
 _OPEN: Final = frozenset({"pending", "in-progress"})
 
@@ -79,7 +81,13 @@ async def _progress(ctx: AppContext, thread: Thread) -> dict[str, int] | None:
 def _request_title(ctx: AppContext, run: Run) -> str:
     """Return the request of a run in one line; a brief by the name of what it is about."""
     given, spec = run.request.get("input"), ctx.workflows.specs.get(run.graph)
-    card = spec.artefact.card(given, {}) if spec and isinstance(given, Mapping) else Card()
+    card = Card()
+    if spec and isinstance(given, Mapping):
+        try:
+            card = spec.artefact.card(given, {})
+        except Exception:  # noqa: BLE001 -- one row must not fail the list
+            # The input is checked when the run starts; one that cannot be read leaves the others listed.
+            _log.warning("no title of run %s: its input cannot be read", run.id, exc_info=True)
     return card.title or message_title(given, newest=True)
 
 

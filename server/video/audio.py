@@ -1,5 +1,6 @@
 """The sound of a film: the words of its narrated scenes and a bed of music, kept by its digest for a day."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -15,6 +16,7 @@ from callsheet.server.artefacts.speech import digest_of, find_speech, require_au
 from callsheet.server.video import projects
 from callsheet.server.video.projects import ProjectRef
 from callsheet.state.ads.profiles import PROFILES
+from callsheet.state.ads.timeline import PAUSE_S, speaking_time_s
 from callsheet.state.errors import Conflict, Missing, TooLarge
 from callsheet.state.pronunciations import respell
 from callsheet.state.video.scene import FPS, Scene
@@ -25,7 +27,9 @@ from callsheet.tools.audio.casting import narrator_lines
 from callsheet.tools.guard.sandbox import SandboxTask, TaskLimits
 
 MAX_S: Final = 300.0
-"""Longest film whose sound is rendered."""
+"""Longest film whose sound is rendered, by its frames and the estimated time of its words."""
+_SPOKEN_MAX_S: Final = 2 * MAX_S
+"""Longest film with the words as they were spoken, which may take longer than estimated."""
 _VERSION: Final = 1
 """Version of the rendering: another one makes every sound again."""
 _LIMITS: Final = TaskLimits(memory_bytes=3 * 2**29, cpu_s=180.0, output_bytes=60_000_000)
@@ -86,10 +90,7 @@ async def read_score(ref: ProjectRef, request: FilmSound) -> FilmScore:
     """
     require_audio()
     _, scenes = await projects.current_scenes(ref)
-    length_s = sum(scene.durationInFrames for scene in scenes) / FPS
-    if length_s > MAX_S:
-        rule = f"the film lasts {length_s:g} s, and the sound of at most {MAX_S:g} s is rendered"
-        raise TooLarge(rule, remedy="shorten its scenes")
+    _require_short([scene.durationInFrames / FPS for scene in scenes], "lasts")
     speech = find_speech()
     names = await pronunciations.read(ref.ctx.storage, ref.owner) if request.narration else {}
     lines = [_lines(scene, names, speech) if request.narration else [] for scene in scenes]
@@ -98,7 +99,23 @@ async def read_score(ref: ProjectRef, request: FilmSound) -> FilmScore:
             f"project {ref.artefact.id!r} has no words that a film speaks, and no music is chosen",
             remedy="name a `music`, or make the project of a lesson's narration",
         )
+    # In a thread, because a project may have hundreds of thousands of characters.
+    estimates_s = await asyncio.to_thread(lambda: [*map(_estimate_s, scenes, lines)])
+    _require_short(estimates_s, "with the time that its words need lasts about")
     return FilmScore(ref, request, scenes, lines, speech)
+
+
+def _require_short(lengths_s: Sequence[float], lasts: str) -> None:
+    if (length_s := sum(lengths_s)) > MAX_S:
+        rule = f"the film {lasts} {length_s:.0f} s, and the sound of at most {MAX_S:g} s is rendered"
+        raise TooLarge(rule, remedy="shorten its scenes and their words, or make the film without sound")
+
+
+def _estimate_s(scene: Scene, lines: Sequence[Line]) -> float:
+    """Return the seconds that a scene is shown, at least until its words are spoken."""
+    start = scene.audio.start if scene.audio and lines else 0
+    words_s = sum(speaking_time_s(line.text, line.language) + PAUSE_S for line in lines)
+    return max(scene.durationInFrames / FPS, start / FPS + words_s)
 
 
 def _lines(scene: Scene, names: Mapping[str, str], speech: SpeechEngines) -> list[Line]:
@@ -160,13 +177,15 @@ async def _render(score: FilmScore, report: Report) -> RecordingRecord:
         arguments = {
             "scenes": scenes,
             "music": score.request.music,
+            "max_s": _SPOKEN_MAX_S,
             "options": {**options, "tags": tags},
         }
         sound = b"".join(sounds)
         task = SandboxTask("the sound", "callsheet.tools.audio.soundtrack", "score_film", arguments, sound)
 
         def details(mixed: dict[str, Any]) -> Details:
-            return {**mixed, "notices": [*notices, *mixed.pop("notes")]}
+            notes = mixed.pop("notes")
+            return {**mixed, "notices": [*notices, *notes]}
 
         return await Mix(storage, ref.artefact, score.digest, task, _LIMITS, details).store(report)
 

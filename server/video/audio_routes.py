@@ -7,7 +7,6 @@ from fastapi import Depends, Query, Request
 from starlette.responses import Response
 
 from callsheet.server.artefacts.recordings import SOUND, progress_events, render_events, sound_reply
-from callsheet.server.http.auth import current_owner
 from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import documented_responses
 from callsheet.server.http.policy import API_READ, API_RUN, with_policy
@@ -29,12 +28,7 @@ _FILE: Final[dict[int | str, dict[str, Any]]] = {
 }
 
 
-async def project_ref(project_id: str, request: Request) -> ProjectRef:
-    """Return the caller's project; raise `Missing` for none."""
-    return await projects.find_project(app_context(request), project_id, current_owner(request))
-
-
-_Project = Annotated[ProjectRef, Depends(project_ref)]
+_Project = Annotated[ProjectRef, Depends(projects.project_ref)]
 
 
 @router.post("/render", responses=_RENDER, response_model=None)

@@ -6,13 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from fastapi import Request
+
 from callsheet.graphs import scene_edit
 from callsheet.server.artefacts import sources, views
 from callsheet.server.artefacts.execution_views import execution_summary, plan_view
 from callsheet.server.artefacts.executions import require_no_question
 from callsheet.server.artefacts.schemas import ArtefactSource
 from callsheet.server.artefacts.service import RequestContext, claim
-from callsheet.server.http.context import AppContext
+from callsheet.server.http.auth import current_owner
+from callsheet.server.http.context import AppContext, app_context
 from callsheet.server.http.requests import identifier
 from callsheet.server.video import service
 from callsheet.server.video.schemas import ProjectCreate
@@ -55,6 +58,11 @@ async def find_project(ctx: AppContext, name: str, owner: str) -> ProjectRef:
             f"there is no project {name!r}", remedy="create it with POST /api/projects, or with a message"
         )
     return ProjectRef(ctx, artefact, owner, meta)
+
+
+async def project_ref(project_id: str, request: Request) -> ProjectRef:
+    """Return the caller's project; raise `Missing` for none."""
+    return await find_project(app_context(request), project_id, current_owner(request))
 
 
 async def project_list(ctx: AppContext, owner: str, after: str | None, limit: int) -> dict[str, Any]:

@@ -71,7 +71,7 @@ _VERSION = Query(max_length=80, description="A version's id; the newest if left 
 _AT = Query(ge=0, le=36_000, description="Second at which the picture stands still; it plays if left out")
 
 
-_Project = Annotated[ProjectRef, Depends(audio_routes.project_ref)]
+_Project = Annotated[ProjectRef, Depends(projects.project_ref)]
 
 
 @list_router.get("", responses=documented_responses(400, 403, 422, 500, 503, 504, reply=ProjectList))

@@ -7,6 +7,7 @@ from typing import Any, Final, NotRequired
 
 from typing_extensions import TypedDict
 
+from callsheet.state.cards import shorten
 from callsheet.state.errors import Invalid
 from callsheet.state.languages import LANGUAGES, detect, find
 
@@ -122,9 +123,10 @@ def language_name(text: str) -> str:
 
 def seconds(value: object, field: str = "duration") -> float:
     """Return `value` as seconds; raises `Invalid` unless it is a number with 0 < value ≤ 600."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not _is_finite(value):
         raise Invalid(
-            f"{field} {value!r} is not a number of seconds", remedy=f"send {field} as a number such as 30"
+            f"{field} {repr(value)[:80]} is not a number of seconds",
+            remedy=f"send {field} as a number such as 30",
         )
     if not 0 < value <= MAX_SPOT_S:
         raise Invalid(
@@ -132,6 +134,13 @@ def seconds(value: object, field: str = "duration") -> float:
             remedy="ad spots are usually 15, 30 or 60 seconds",
         )
     return float(value)
+
+
+def _is_finite(value: float) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an integer that no float can hold
+        return False
 
 
 def mentioned_seconds(text: str) -> float:
@@ -170,9 +179,9 @@ def _display_name(raw: object) -> str:
     """Return client and product or campaign by the brief's fields; empty without a product or campaign."""
     given = raw if isinstance(raw, Mapping) else {}
     if name := _name(given, ("displayName",), 2 * _MAX_NAME + 2):
-        return name
+        return shorten(name)
     who, what = _name(given, _WHO), _name(given, _WHAT)
-    return ": ".join(part for part in (who, what) if part) if what else ""
+    return shorten(": ".join(part for part in (who, what) if part)) if what else ""
 
 
 def _name(fields: Mapping[Any, Any], names: Sequence[str], most: int = _MAX_NAME) -> str:

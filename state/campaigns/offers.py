@@ -4,12 +4,11 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from callsheet.state.campaigns.campaign import Campaign
+from callsheet.state.cards import shorten
 from callsheet.state.errors import Invalid
 
 _QUOTED: Final = (3, 400)
 """Characters of exact words that a brief may ask for."""
-_MAX_NAME: Final = 100
-"""Characters of an ad's name in lists."""
 _MOST_PRODUCT: Final = 40
 """Most characters of a product's name beside them."""
 
@@ -46,7 +45,7 @@ def _display_name(client: str, campaigns: Sequence[Campaign]) -> str:
     """Return the client, and the product or offer of its first campaign that has one."""
     about = next(one.primary_product or one.brand or offer_of(one) for one in campaigns if offer_of(one))
     name = client if about.casefold() in client.casefold() else f"{client}: {about}"
-    return " ".join(name.split())[:_MAX_NAME]
+    return shorten(name)
 
 
 def _offers(campaigns: Sequence[Campaign]) -> Iterator[str]:

@@ -13,6 +13,8 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from callsheet.state.languages import stated_name
+
 FPS: Final = 30
 """Frames of a second."""
 MIN_FRAMES: Final = 15
@@ -153,6 +155,15 @@ class Background(BaseModel):
     angle: float = Field(default=135, ge=0, le=360, description="Direction of the gradient in degrees")
 
 
+def _checked_language(value: str | None) -> str | None:
+    """Return the stored name of a language; None for an empty one."""
+    if value is None or not value.strip():
+        return None
+    if name := stated_name(value):
+        return name
+    raise ValueError(f"{value!r} is no language: write its English name, such as english")
+
+
 class Audio(BaseModel):
     """A described sound, which is made elsewhere, or words that a narrator speaks."""
 
@@ -161,7 +172,7 @@ class Audio(BaseModel):
     description: str = Field(min_length=1, max_length=MAX_SOUND)
     volume: float = Field(default=0.8, ge=0, le=1)
     start: int = Field(default=0, ge=0, lt=MAX_FRAMES)
-    spokenLanguage: str | None = Field(
+    spokenLanguage: Annotated[str | None, AfterValidator(_checked_language)] = Field(
         default=None,
         max_length=40,
         description="Language in which a film speaks the description; null for a described sound",

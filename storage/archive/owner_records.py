@@ -20,7 +20,7 @@ from callsheet.storage.campaigns.searches import MAX_SEARCHES
 from callsheet.storage.crons import Cron
 from callsheet.storage.redis import keys
 from callsheet.storage.redis.connection import Storage
-from callsheet.storage.redis.scripts import Argument, Command, Script, execute, execute_all
+from callsheet.storage.redis.scripts import Argument, Command, Script, execute, execute_all, read_time_ms
 from callsheet.storage.video.settings import MAX_PREFERENCES, MAX_PRESETS
 
 Row = dict[str, Any]
@@ -192,7 +192,7 @@ class CronRecords(HashRecords):
 
     async def write(self, owner: str, rows: Sequence[Row]) -> AsyncIterator[Row]:
         """Write cron jobs that are the owner's; they are due when their schedule says next."""
-        now_ms = int((await execute(self.storage.redis, "TIME"))[0]) * 1000
+        now_ms = await read_time_ms(self.storage.redis)
         for row in rows:
             if await self.existing(owner, [row]):
                 continue

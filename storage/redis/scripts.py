@@ -136,6 +136,12 @@ async def execute(redis: Batchable, *words: Argument) -> Any:
     return (await redis.execute_batch([Command(words)]))[0]
 
 
+async def read_time_ms(redis: Batchable) -> int:
+    """Return the time by the clock of Redis, which all processes share, in milliseconds since 1970."""
+    seconds, microseconds = await execute(redis, "TIME")
+    return int(seconds) * 1000 + int(microseconds) // 1000
+
+
 async def hgetall(redis: Batchable, key: str) -> dict[bytes, bytes]:
     """Return all fields of a hash; none if there is no such key."""
     return pairs_of(await execute(redis, "HGETALL", key))

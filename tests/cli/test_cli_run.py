@@ -218,7 +218,7 @@ def test_a_question_without_an_answer_at_the_terminal_stays_open(
     assert run_command("run", "menu_writer", "Soup, bread").code == 130
     (thread,) = json.loads(run_command("threads", "list", "--json").out)
     assert thread["status"] == "interrupted"
-    result = run_graph(run_command, "menu_writer", "--thread", thread["thread_id"], "--answer", "no")
+    result = run_graph(run_command, "menu_writer", "--thread", thread["thread"], "--answer", "no")
     assert result["question"] is None
 
 

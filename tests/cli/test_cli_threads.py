@@ -36,7 +36,7 @@ def flush(url: str) -> None:
         redis.flushall()
 
 
-def test_the_list_has_every_thread_with_its_first_message(run_command: RunCommand) -> None:
+def test_the_list_has_every_thread_with_its_title(run_command: RunCommand) -> None:
     assert run_command("threads", "list").out.strip() == "There are no threads."
     run_command("ad", BRIEF, "--ad-id", "nordlys")
     result = run_command("threads", "list")
@@ -45,8 +45,12 @@ def test_the_list_has_every_thread_with_its_first_message(run_command: RunComman
     assert header.split()[:3] == ["Id", "About", "Status"]
     assert line.split()[:3] == ["nordlys", "ad", "idle"]
     assert "Nordlys, a bakery" in line
-    (thread,) = json.loads(run_command("threads", "list", "--json").out)
-    assert (thread["thread_id"], thread["status"]) == ("nordlys", "idle")
+    for limit in ("1", "500"):
+        (thread,) = json.loads(run_command("threads", "list", "--json", "--limit", limit).out)
+        assert (thread["thread"], thread["status"]) == ("nordlys", "idle")
+        assert thread["title"] in line
+        assert run_command("threads", "list", "--limit", limit).out == result.out
+    assert_refused(run_command("threads", "list", "--limit", "501"), "must be 1 to 500")
 
 
 def test_the_title_of_a_person_stays_and_a_search_finds_it(run_command: RunCommand) -> None:

@@ -49,6 +49,22 @@ async def test_runs_in_progress_are_listed_over_all_threads(valkey_url: str) -> 
         await eventually(is_idle, "the end of the runs")
 
 
+async def test_runs_in_progress_are_listed_whatever_their_inputs_hold(client: httpx.AsyncClient) -> None:
+    thread = (await client.post("/threads", json={})).json()["thread_id"]
+    brief = {"clientDescription": "Miel", "duration": 10**400}
+    body = {
+        "assistant_id": "ad_creation",
+        "input": {"messages": ["hi"], "brief": brief},
+        "after_seconds": 3600,
+    }
+    assert (await client.post(f"/threads/{thread}/runs", content=json.dumps(body))).status_code == 200
+    listed = await client.get("/api/running")
+    assert listed.status_code == 200, listed.text
+    [one] = listed.json()
+    assert (one["thread"], one["title"]) == (thread, "hi")
+    await client.post(f"/threads/{thread}/runs/{one['run']}/cancel")
+
+
 async def test_runs_in_progress_are_read_from_the_owners_own_list(valkey_url: str, storage: Storage) -> None:
     """Those of others cost nothing; at most 100 are listed, and entries of ended runs are dropped."""
     app = create_app(Settings(redis_url=valkey_url), GRAPHS)

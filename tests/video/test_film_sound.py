@@ -11,6 +11,8 @@ import soundfile
 from pydantic import TypeAdapter
 
 from callsheet.server.video.audio import FilmSoundRendering
+from callsheet.state.errors import Oversized
+from callsheet.tools.audio.soundtrack import score_film
 from tests.doubles.documented import assert_documented
 from tests.doubles.served import app_client, started_app
 from tests.lessons.lesson_client import LessonClient
@@ -88,3 +90,38 @@ async def test_a_film_of_scenes_without_words_has_music_alone_or_is_refused(
         one["durationInFrames"] for one in (await client.get("/api/projects/film/scenes")).json()["scenes"]
     ]
     assert music["frames"] == frames
+
+
+@pytest.mark.parametrize(
+    "audio",
+    [{"description": "Plants make food.", "start": 10_800}, {"description": "Plants make food.\n" * 200}],
+    ids=["late words", "many words"],
+)
+async def test_a_film_is_measured_with_its_words_before_they_are_spoken(
+    client: httpx.AsyncClient, audio: dict[str, Any]
+) -> None:
+    scene = {"durationInFrames": 15, "audio": {**audio, "spokenLanguage": "english"}}
+    await client.post("/api/projects", json={"id": "film", "scenes": [scene, scene]})
+    refused = await client.post(f"{FILM}/render", json={})
+    assert (refused.status_code, "at most 300 s" in refused.json()["error"]) == (413, True)
+    assert "shorten" in refused.json()["remedy"]
+    music = await client.post(f"{FILM}/render", json={"narration": False, "music": "calm"})
+    assert music.status_code == 200, music.text
+
+
+def test_a_film_with_longer_words_than_estimated_has_a_limit() -> None:
+    scene = {"frames": 18_000, "start": 0, "volume": 1.0, "sizes": []}
+    with pytest.raises(Oversized, match="lasts more than 600 s"):
+        score_film(b"", lambda *_: None, scenes=[scene] * 2, music="", max_s=600.0, options={})
+
+
+async def test_a_film_speaks_a_language_by_any_of_its_names(client: httpx.AsyncClient) -> None:
+    audio = {"description": "Plants make food.", "spokenLanguage": "English"}
+    created = await client.post("/api/projects", json={"id": "film", "scenes": [{"audio": audio}]})
+    assert created.status_code == 201
+    [scene] = (await client.get("/api/projects/film/export")).json()["scenes"]
+    assert scene["audio"]["spokenLanguage"] == "english"
+    assert (await render(client))["notices"] == ["Preview voice: preview voice 1 speaks"]
+    wrong = {"audio": {**audio, "spokenLanguage": "(7)"}}
+    refused = await client.post("/api/projects", json={"id": "wrong", "scenes": [wrong]})
+    assert (refused.status_code, "is no language" in refused.text) == (422, True)

@@ -59,6 +59,24 @@ async def test_every_kind_of_step_changes_the_project(video: VideoClient):
     assert (await video.contents())["scene-1"]["durationInFrames"] == 60
 
 
+async def test_a_described_sound_replaces_no_words_of_a_narration(video: VideoClient):
+    audio = {"description": "Plants make food.", "spokenLanguage": "EN"}
+    spoken = VideoClient(video.http, video.model, "spoken")
+    await spoken.create([{"name": "x", "audio": audio}])
+    step = {"tool": "addAudio", "scenes": ["scene-1"], "prompt": "soft piano"}
+    done = await spoken.wait_for_end(await spoken.start("x", step))
+    assert "has the words of a narration" in done["plan"]["steps"][0]["error"]
+    kept = (await spoken.contents())["scene-1"]["audio"]
+    assert (kept["description"], kept["spokenLanguage"]) == ("Plants make food.", "english")
+
+
+async def test_an_empty_spoken_language_is_a_described_sound(video: VideoClient):
+    audio = {"description": "soft piano", "spokenLanguage": " "}
+    described = VideoClient(video.http, video.model, "described")
+    await described.create([{"name": "x", "audio": audio}])
+    assert (await described.contents())["scene-1"]["audio"]["spokenLanguage"] is None
+
+
 async def test_trimming_a_scene_keeps_elements_and_scales_animations(video: VideoClient):
     animations = [{"kind": "fade", "start": 30, "duration": 60}]
     await VideoClient(video.http, video.model, "late").create(

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from callsheet.state.errors import Oversized
 from callsheet.state.video.scene import FPS
 from callsheet.tools.audio.beds import choose_bed, read_bed
 from callsheet.tools.audio.mixing import add, at_one_level, ducking, fade, finish
@@ -24,12 +25,14 @@ def score_film(
     *,
     scenes: Sequence[Mapping[str, Any]],
     music: str,
+    max_s: float,
     options: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Return the finished file as Base64, what was measured on it, and the frames of each scene.
 
     `data` has the speech of each line in a row. A scene has `frames`, the frame `start` of its words, their
-    `volume`, and the bytes of each line (`sizes`); it is held until its words are spoken.
+    `volume`, and the bytes of each line (`sizes`); it is held until its words are spoken. Raises `Oversized`
+    for a film of more than `max_s` seconds.
     """
     report(0, _STEPS)
     frames: list[int] = []
@@ -45,6 +48,9 @@ def score_film(
             start_s += len(clip) / RATE
         held = math.ceil((start_s + _TAIL_S) * FPS) if scene["sizes"] else 0
         frames.append(max(scene["frames"], held))
+        if sum(frames) > max_s * FPS:
+            rule = f"with its words the film lasts more than {max_s:g} s"
+            raise Oversized(rule, remedy="Shorten its scenes and their words")
     mixed = np.zeros((math.ceil(sum(frames) * RATE / FPS), 2), np.float32)
     for at, clip, volume in words:
         add(mixed, clip * np.float32(volume), at, 0.0)

@@ -310,6 +310,11 @@ def with_length(scene: Scene, frames: int) -> Scene:
 async def addAudio(args: AddAudio, call: Call) -> dict[str, Any]:  # noqa: N802 -- its name on the wire
     """Describe the audio track of a scene; its sound is made elsewhere."""
     held = await read_scene(call, args.sceneId)
+    if held.scene.audio and held.scene.audio.spokenLanguage:
+        raise Conflict(
+            f"{args.sceneId} has the words of a narration, which a described sound would replace",
+            remedy="Leave it as it is: music under the words is chosen when the film is made",
+        )
     audio = Audio(description=args.prompt, volume=args.volume)
     return await write_scene(call, args.sceneId, held, held.scene.model_copy(update={"audio": audio}))
 

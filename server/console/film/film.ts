@@ -130,26 +130,34 @@ export interface Sound { narration: boolean; music: string }
 interface Rendering { url: string; frames: number[]; notices: string[] }
 
 async function read<T>(url: string, body?: unknown): Promise<T> {
-  const init = body === undefined ? {} : { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };
+  const init = { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };
+  return (await load(url, body === undefined ? {} : init)).json() as Promise<T>;
+}
+
+/** The reply to a request; throws the server's reason for another status than success. */
+async function load(url: string, init?: RequestInit): Promise<Response> {
   const reply = await fetch(url, { credentials: "same-origin", ...init });
-  const read = (await reply.json()) as T & { error?: string; remedy?: string };
-  if (!reply.ok) throw new Error([read.error ?? `The server replied ${reply.status}`, read.remedy].filter(Boolean).join(". "));
-  return read;
+  if (reply.ok) return reply;
+  const { error, remedy } = (await reply.json().catch(() => ({}))) as { error?: string; remedy?: string };
+  throw new Error([error ?? `The server replied ${reply.status}`, remedy].filter(Boolean).join(". "));
 }
 
 const RATE = 48_000;
 const SOUND = { codec: "opus", bitrate: 128e3 } as const;
-const NO_OPUS = "The film has no sound: this browser cannot encode Opus. Use a newer one.";
 
-/** The samples of a rendered sound; `scenes` last until their words are spoken. */
-async function readSound(address: string, sound: Sound, scenes: FilmScene[], notices: string[]): Promise<AudioBuffer | null> {
+/** The samples of a rendered sound, and `scenes` last until their words are spoken; null, and why, where there is none. */
+export async function readSound(address: string, sound: Sound, scenes: FilmScene[], notices: string[]): Promise<AudioBuffer | null> {
   const able = typeof AudioEncoder !== "undefined" && await getFirstEncodableAudioCodec([SOUND.codec], { numberOfChannels: 2, sampleRate: RATE });
-  if (!able) { notices.push(NO_OPUS); return null; }
-  const rendered = await read<Rendering>(`${address}/render`, sound);
-  notices.push(...rendered.notices);
-  scenes.forEach((scene, i) => { scene.frames = rendered.frames[i] ?? scene.frames; });
-  const file = await fetch(rendered.url, { credentials: "same-origin" });
-  return new OfflineAudioContext(2, 1, RATE).decodeAudioData(await file.arrayBuffer());
+  if (!able) { notices.push("The film has no sound: this browser cannot encode Opus. Use a newer one."); return null; }
+  try {
+    const rendered = await read<Rendering>(`${address}/render`, sound);
+    const file = await (await load(rendered.url)).arrayBuffer();
+    const samples = await new OfflineAudioContext(2, 1, RATE).decodeAudioData(file);
+    notices.push(...rendered.notices);
+    scenes.forEach((scene, i) => { scene.frames = rendered.frames[i] ?? scene.frames; });
+    return samples;
+  } catch (error) { notices.push(`The film has no sound: ${(error as Error).message}`); }
+  return null;
 }
 
 /** Make the film of a project and save it as a file of the browser's downloads; returns sentences on its sound. */

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { brokenLines, eased, lookAt } from "../film/film.ts";
+import { brokenLines, eased, lookAt, readSound } from "../film/film.ts";
 
 const part = {
   x: 0, y: 0, width: 100, height: 50, opacity: 0.5, fill: null, round: false, radius: 0, text: "", color: "#ffffff", font: "Inter",
@@ -33,4 +33,24 @@ test("lines break between words, and in a word that is too long", () => {
   assert.deepEqual(brokenLines("one two three", 7, measure), ["one two", "three"]);
   assert.deepEqual(brokenLines("unbreakable", 5, measure), ["unbre", "akabl", "e"]);
   assert.deepEqual(brokenLines("a\n\nb", 5, measure), ["a", "", "b"]);
+});
+
+test("a film whose sound is refused, or is gone, has none and says why", async () => {
+  const globals = globalThis as Record<string, unknown>;
+  const before = { AudioEncoder: globals.AudioEncoder, fetch: globals.fetch };
+  const rendering = { url: "/sound", frames: [90], notices: ["A voice speaks"] };
+  const refusal = { error: "the film lasts 400 s", remedy: "shorten it" };
+  globals.AudioEncoder = { isConfigSupported: () => Promise.resolve({ supported: true }) };
+  const scenes = [{ frames: 30, color: "#000000", to: null, angle: 0, parts: [] }];
+  try {
+    for (const [replies, reason] of [
+      [[Response.json(refusal, { status: 413 })], "the film lasts 400 s. shorten it"],
+      [[Response.json(rendering), new Response("", { status: 503 })], "The server replied 503"],
+    ] as [Response[], string][]) {
+      globals.fetch = () => Promise.resolve(replies.shift());
+      const notices: string[] = [];
+      assert.equal(await readSound("/film", { narration: true, music: "" }, scenes, notices), null);
+      assert.deepEqual([notices, scenes[0]!.frames], [[`The film has no sound: ${reason}`], 30]);
+    }
+  } finally { Object.assign(globals, before); }
 });

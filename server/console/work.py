@@ -11,6 +11,7 @@ from callsheet.server.http.context import AppContext
 from callsheet.server.langgraph.threads import newest_values
 from callsheet.state.cards import Card
 from callsheet.state.conversation import turn_id
+from callsheet.state.errors import CallsheetError
 from callsheet.state.live_plan import Execution, is_over
 from callsheet.state.times import iso_time_or_none
 from callsheet.storage import spending
@@ -85,7 +86,7 @@ def _request_title(ctx: AppContext, run: Run) -> str:
     if spec and isinstance(given, Mapping):
         try:
             card = spec.artefact.card(given, {})
-        except Exception:  # noqa: BLE001 -- one row must not fail the list
+        except (CallsheetError, ArithmeticError, LookupError, TypeError, ValueError):
             # The input is checked when the run starts; one that cannot be read leaves the others listed.
             _log.warning("no title of run %s: its input cannot be read", run.id, exc_info=True)
     return card.title or message_title(given, newest=True)

@@ -28,7 +28,7 @@ from callsheet.tools.guard.sandbox import SandboxTask, TaskLimits
 
 MAX_S: Final = 300.0
 """Longest film whose sound is rendered, by its frames and the estimated time of its words."""
-_SPOKEN_MAX_S: Final = 2 * MAX_S
+_SPEECH_MAX_S: Final = 2 * MAX_S
 """Longest film with the words as they were spoken, which may take longer than estimated."""
 _VERSION: Final = 1
 """Version of the rendering: another one makes every sound again."""
@@ -177,7 +177,7 @@ async def _render(score: FilmScore, report: Report) -> RecordingRecord:
         arguments = {
             "scenes": scenes,
             "music": score.request.music,
-            "max_s": _SPOKEN_MAX_S,
+            "max_s": _SPEECH_MAX_S,
             "options": {**options, "tags": tags},
         }
         sound = b"".join(sounds)

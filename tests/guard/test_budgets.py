@@ -421,7 +421,8 @@ async def test_a_reservation_of_a_dead_process_expires_and_a_failed_call_costs_n
     assert await spending.reserve(storage, account, "dead", 0.9, budgets, 60) is None
     assert await spending.reserve(storage, account, "next", 0.9, budgets, 60) is not None
     for key in account.keys:
-        for name, value in inspector.hgetall(key).items():
+        stored: Any = inspector.hgetall(key)
+        for name, value in stored.items():
             if name == b"r:dead":
                 # Its process died long ago.
                 inspector.hset(key, name, value.split()[0] + b" 1")

@@ -115,8 +115,8 @@ async def test_a_small_model_edits_a_page_with_one_json_object_a_round(start: An
     assert list(chat.offer_of(0)) == ["change", "add", "answer", "more_options"]
     assert "heading-1" in chat.offer_of(0)["change"]["element"]["enum"]
     assert first.messages[0]["content"].startswith(page_builder.WORKFLOW.lean_prompt)
-    assert first.messages[1]["content"].startswith("<state>\n")
-    assert first.messages[1]["content"].endswith("</state>\n\nThe headline is Fresh bread, in red")
+    assert first.messages[-1]["content"].startswith("<state>\n")
+    assert first.messages[-1]["content"].endswith("</state>\n\nThe headline is Fresh bread, in red")
     for form in first.body["response_format"]["json_schema"]["schema"]["anyOf"]:
         assert form["required"] == list(form["properties"])
     called = [one["name"] for message in state["messages"] for one in getattr(message, "tool_calls", ())]
@@ -124,7 +124,7 @@ async def test_a_small_model_edits_a_page_with_one_json_object_a_round(start: An
         "the conversation has the workflow's tools"
     )
     roles = [one["role"] for one in chat.double.requests[-1].messages]
-    assert roles == ["system", *["user", "assistant"] * 5, "user"], "results are texts of the user"
+    assert roles == ["system", *["user", "assistant"] * (3 + 5), "user"], "three examples come first"
 
 
 async def test_without_a_grammar_a_small_model_calls_flat_tools(start: Any, without_grammar: str) -> None:

@@ -61,8 +61,8 @@ async def test_context_of_an_older_server_with_a_cut_key_is_exported(
         await store.set(LONG + end, {"end": end})
     [key] = [name async for name in storage.redis.scan_iter("*context*")]
     fields: dict[bytes, bytes] = await storage.redis.hgetall(key)
-    for name, text in fields.items():
-        head, _, entry = text.partition(b" ")
+    for name, stored in fields.items():
+        head, _, entry = stored.partition(b" ")
         cut = json.dumps({**json.loads(entry), "key": LONG[:255]}).encode()
         await execute(storage.redis, "HSET", key, name, head + b" " + cut)
     content = await export_thread(client.http, project["threadId"])

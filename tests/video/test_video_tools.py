@@ -61,12 +61,12 @@ async def test_every_kind_of_step_changes_the_project(video: VideoClient):
 
 async def test_a_described_sound_replaces_no_words_of_a_narration(video: VideoClient):
     audio = {"description": "Plants make food.", "spokenLanguage": "EN"}
-    spoken = VideoClient(video.http, video.model, "spoken")
-    await spoken.create([{"name": "x", "audio": audio}])
+    narrated = VideoClient(video.http, video.model, "narrated")
+    await narrated.create([{"name": "x", "audio": audio}])
     step = {"tool": "addAudio", "scenes": ["scene-1"], "prompt": "soft piano"}
-    done = await spoken.wait_for_end(await spoken.start("x", step))
+    done = await narrated.wait_for_end(await narrated.start("x", step))
     assert "has the words of a narration" in done["plan"]["steps"][0]["error"]
-    kept = (await spoken.contents())["scene-1"]["audio"]
+    kept = (await narrated.contents())["scene-1"]["audio"]
     assert (kept["description"], kept["spokenLanguage"]) == ("Plants make food.", "english")
 
 

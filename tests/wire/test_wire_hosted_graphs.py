@@ -63,16 +63,16 @@ class Ids(TypedDict):
     ids: dict[str, Any]
 
 
-class Quiz(TypedDict, total=False):
+class Exam(TypedDict, total=False):
     answered: str
     score: int
 
 
-class TalkingQuiz(Quiz, total=False):
+class TalkingExam(Exam, total=False):
     messages: list[str]
 
 
-async def score(state: Quiz) -> dict[str, Any]:
+async def score(state: Exam) -> dict[str, Any]:
     return {"answered": "yes", "score": 1}
 
 
@@ -186,8 +186,8 @@ GRAPHS: Final = {
     "concurrent": count_concurrent(),
     "values": chain(ValuesState, make_values).compile(),
     "ids": chain(Ids, report_ids).compile(),
-    "quiz": chain(Quiz, score).compile(),
-    "talking_quiz": chain(TalkingQuiz, score).compile(),
+    "quiz": chain(Exam, score).compile(),
+    "talking_quiz": chain(TalkingExam, score).compile(),
 }
 
 

@@ -109,7 +109,9 @@ class DraftBasis:
     @cached_property
     def name(self) -> str:
         """The words in capitals at the beginning, in Thai and Chinese the first word; or empty."""
-        first_sentence = next(iter(sentences(self.client, self.language)), "").rstrip(".")
+        # A blank ends a sentence in Thai, and parts a foreign name.
+        language = "english" if self.language == "thai" else self.language
+        first_sentence = next(iter(split_sentences(self.client, language)), "").rstrip(".")
         words = _CLAUSE_END.split(first_sentence, maxsplit=1)[0].split()
         name = [*takewhile(lambda word: word != word.casefold() or _has("links", word), words)]
         while name and _has("links", name[-1]):

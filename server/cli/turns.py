@@ -48,8 +48,8 @@ class TurnMessage:
     text: Any
     """The words; for a new ad also a brief as an object."""
     new: bool = False
-    undo: bool = False
-    """Undo the newest plan of a video instead."""
+    path: str = ""
+    """Route of a change of a video by hand, such as an undo, which is requested instead."""
     fields: Mapping[str, Any] = field(default_factory=dict)
     """Further fields of the request."""
 
@@ -66,8 +66,9 @@ class TurnMessage:
             conversation = {"conversationId": self.id} if self.id else {}
             return "/api/chat", {"message": self.text, **conversation, **fields}
         if self.kind is VIDEOS:
-            act = ("undo", {}) if self.undo else ("executions", {"message": self.text})
-            return f"/api/projects/{name}/{act[0]}", {**act[1], **fields}
+            if self.path:
+                return self.path, fields
+            return f"/api/projects/{name}/executions", {"message": self.text, **fields}
         if self.new:
             return "/api/ai/generate", {"adId": self.id, "brief": self.text, **fields}
         return f"/api/ads/{name}/chat", {"message": self.text, **fields}

@@ -248,16 +248,7 @@ def _add_files(group: CommandGroup, kind: Kind) -> None:
         )
         _add_quiz(group)
     if kind is VIDEOS:
-        for name, route, summary in (
-            ("undo", UNDO, "Undo the newest plan."),
-            ("redo", REDO, "Redo the newest undo."),
-        ):
-            changed = group.command(name, artefacts.change_video, summary)
-            _add_id(changed)
-            changed.set_defaults(route=route)
-        preview = group.command("preview", artefacts.preview, "Write a page that plays it.")
-        _add_id(preview)
-        _add_output(preview)
+        _add_video(group)
     if kind in {ADS, LESSONS}:
         _add_listen(group, kind)
     if kind is CAMPAIGNS:
@@ -294,6 +285,19 @@ def _add_pronunciations(group: CommandGroup) -> None:
         "--set", action="append", default=[], metavar="NAME=WORDS", help="How to speak a name."
     )
     parser.add_argument("--remove", action="append", default=[], metavar="NAME", help="Speak it as written.")
+
+
+def _add_video(group: CommandGroup) -> None:
+    for name, route, summary in (
+        ("undo", UNDO, "Undo the newest plan."),
+        ("redo", REDO, "Redo the newest undo."),
+    ):
+        changed = group.command(name, artefacts.change_video, summary)
+        _add_id(changed)
+        changed.set_defaults(route=route)
+    preview = group.command("preview", artefacts.preview, "Write a page that plays it.")
+    _add_id(preview)
+    _add_output(preview)
 
 
 def _add_quiz(group: CommandGroup) -> None:

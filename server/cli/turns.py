@@ -66,9 +66,8 @@ class TurnMessage:
             conversation = {"conversationId": self.id} if self.id else {}
             return "/api/chat", {"message": self.text, **conversation, **fields}
         if self.kind is VIDEOS:
-            if self.path:
-                return self.path, fields
-            return f"/api/projects/{name}/executions", {"message": self.text, **fields}
+            words = {} if self.path else {"message": self.text}
+            return self.path or f"/api/projects/{name}/executions", {**words, **fields}
         if self.new:
             return "/api/ai/generate", {"adId": self.id, "brief": self.text, **fields}
         return f"/api/ads/{name}/chat", {"message": self.text, **fields}

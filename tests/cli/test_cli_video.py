@@ -21,6 +21,8 @@ def test_a_deleted_scene_comes_back_when_a_version_of_it_is_restored(run_command
     new_video(run_command)
     undone = run_command("videos", "undo", "bake")
     assert scenes(run_command) == []
+    words = " ".join(undone.out.split())
+    assert "scene-4 is deleted and can be restored. scene-3 is deleted and can be restored. " in words
     assert "'make a video about a bakery'" in undone.out, "an empty video has nothing to refine"
     restored = run_command("videos", "restore", "bake", "scene-1", "v1")
     assert (restored.code, scenes(run_command)) == (0, [("scene-1", "v1")])
@@ -32,7 +34,8 @@ def test_a_deleted_scene_comes_back_when_a_version_of_it_is_restored(run_command
 
 def test_an_earlier_version_of_a_deleted_scene_is_restored_with_it(run_command: RunCommand) -> None:
     new_video(run_command)
-    run_command("videos", "chat", "bake", "make scene 1 longer", *OFFLINE)
+    longer = run_command("videos", "chat", "bake", "make scenes 1 and 2 longer", *OFFLINE)
+    assert "Scene 1: longer: 3 s → 4.5 s. Scene 2: longer: 3 s → 4.5 s." in " ".join(longer.out.split())
     run_command("videos", "chat", "bake", "delete scene 1", *OFFLINE)
     restored = run_command("videos", "restore", "bake", "scene-1", "v1")
     assert (restored.code, scenes(run_command)[0]) == (0, ("scene-1", "v3"))

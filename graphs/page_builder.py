@@ -112,7 +112,8 @@ class PageTurnRules(TurnRules[PageState]):
         element = history.page_of(newest).find(str(output.get("elementId", "")))
         if element and element.id != page.ROOT:
             return element.description().removeprefix("the ")
-        return next(iter(output.get("changes", ())), stream)
+        first, *others = output.get("changes") or (stream,)
+        return f"{first} and {len(others)} more" if others else str(first)
 
 
 _CHANGES: Final = ("text", "color", "background-color", "font-size", "text-align", "padding", "link")

@@ -100,9 +100,12 @@ class VideoTurnRules(TurnRules[VideoState]):
         return str(step["params"].get("prompt") or "")
 
     def change_name(self, stream: str, output: Mapping[str, Any], newest: Version | None) -> str:
-        """Return the name of a scene and its id."""
-        del output
-        return f"{newest.data['scene']['name']} ({stream})" if newest and stream != ORDER else stream
+        """Return the name of a scene and its id; of the order, what a step did that only changed it."""
+        if stream != ORDER:
+            return f"{newest.data['scene']['name']} ({stream})" if newest else stream
+        if "preview" in output or "message" not in output:
+            return stream
+        return f"{str(output['message']).removesuffix(project.RESTORABLE)} ({stream})"
 
     def answer_messages(self, plan: Plan, results: Sequence[StepResult]) -> list[AnyMessage]:
         """Return the one message that answers the call of a rejected plan."""

@@ -162,9 +162,10 @@ def _without_end_space(last: AIMessage) -> AIMessage:
 def _tool_messages(state: Workflow) -> str:
     """Return the messages of the tools in a turn without a model."""
     outputs = [result["output"] for result in state.get("results", ())] if state.get("decided") else []
-    errors = (f"{output['error']}: {output['suggestion']}." for output in outputs if "error" in output)
-    notes = (f"Note: {note}." for output in outputs for note in output.get("warnings", ()))
-    return " ".join([*(str(one["message"]) for one in outputs if "message" in one), *errors, *notes])
+    errors = (f"{output['error']}: {output['suggestion']}" for output in outputs if "error" in output)
+    notes = (f"Note: {note}" for output in outputs for note in output.get("warnings", ()))
+    lines = [*(str(one["message"]) for one in outputs if "message" in one), *errors, *notes]
+    return " ".join(line if line.endswith((".", "!", "?")) else f"{line}." for line in lines)
 
 
 def _created_text(written: Receipt | None) -> str:

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from callsheet.nodes.planner import Planned, Planning, plan_of_calls
 from callsheet.nodes.workflow import WorkflowSpec
 from callsheet.state.campaigns.answers import MAX_STATEMENTS, MAX_TEXT, Answer, Statement, problems
+from callsheet.state.campaigns.counting import match_words
 from callsheet.state.campaigns.evidence import evidence_of
 from callsheet.state.campaigns.workflow import CampaignState
 from callsheet.state.conversation import calls_of
@@ -195,7 +196,7 @@ def result_text(outputs: Sequence[Mapping[str, Any]]) -> str:
         f"{one['company']}: {one['offer'] or one['campaign_text']} ({one['id']})"
         for one in last["campaigns"][:_SHOWN]
     ]
-    first = "The nearest in meaning" if last.get("by") == "meaning" else f"{last['count']} campaigns match"
+    first = "The nearest in meaning" if last.get("by") == "meaning" else match_words(last["count"])
     return "\n".join([f"{first}:", *lines])
 
 

@@ -35,9 +35,9 @@ def edit_form(given: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the `ScenePatch` for a request such as a plan of the offline model makes, or None."""
     request, scene = str(given.get("request", "")).strip(), given.get("scene") or {}
     if request in {"faster", "shorter"}:
-        return {"speed": _FASTER, "pace": "fast", "note": f"{_FASTER} times as fast"}
+        return {"speed": _FASTER, "pace": "fast", "note": request}
     if request in {"slower", "longer"}:
-        return {"speed": round(1 / _FASTER, 3), "pace": "slow", "note": "slower"}
+        return {"speed": round(1 / _FASTER, 3), "pace": "slow", "note": request}
     if words := _REPLACE.fullmatch(request):
         return {"change": _text_changes(scene, *words.groups())}
     examples = [*(given.get("examples") or {}).values()]

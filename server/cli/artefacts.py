@@ -121,10 +121,12 @@ def chat(client: ServerClient, args: Args) -> int:
     return _converse(client, args, TurnMessage(kind, args.id, words, fields=_fields(args)))
 
 
-def undo(client: ServerClient, args: Args) -> int:
-    """Undo the newest plan of a video."""
+def change_video(client: ServerClient, args: Args) -> int:
+    """Undo or redo a plan of a video, or restore a scene, by the command's route, and show what was done."""
     find(client, VIDEOS, args.id)
-    return _converse(client, args, TurnMessage(VIDEOS, args.id, "", undo=True))
+    names = {name: getattr(args, name, None) or "-" for name in ("id", "stream", "version")}
+    path = args.route.path.format(**{name: path_part(value) for name, value in names.items()})
+    return _converse(client, args, TurnMessage(VIDEOS, args.id, "", path=path))
 
 
 def _converse(client: ServerClient, args: Args, message: TurnMessage) -> int:
@@ -158,7 +160,7 @@ def _show_turn(client: ServerClient, args: Args, message: TurnMessage, reply: Ma
     kind, name = message.kind, _id(message.kind, reply)
     seen = kind is ADS and reply["created"]
     view = client.get(kind.shows.format(id=path_part(name))) if seen else reply
-    label, example = "Go on", kind.refinement
+    label, example = "Go on", kind.beginning if reply.get("scenes") == [] else kind.refinement
     if reply.get("question") or reply.get("interrupt"):
         label, example = "Answer", answers.example(client, reply)
     elif str(message.text).casefold() == example or not reply.get("narration", True):
@@ -422,7 +424,7 @@ def _short_video(client: ServerClient, args: Args) -> int:
     if args.starter:
         code = new(client, args)
     elif args.undo:
-        code = undo(client, args)
+        code = change_video(client, args)
     else:
         code = chat(client, args) if args.text else show(client, args) * (not args.preview)
     if args.preview:

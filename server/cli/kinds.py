@@ -51,6 +51,8 @@ class Kind:
     """A brief."""
     refinement: str
     """A message about what was made."""
+    beginning: str = ""
+    """A request for one that is empty."""
     state_field: str = ""
     """Field of a thread's values that holds the id; empty if the thread's own id is meant."""
     versioned: bool = True
@@ -167,7 +169,8 @@ VIDEOS: Final = Kind(
     deletes=KindRoute("DELETE", "/api/projects/{id}"),
     streams="a scene, such as scene-1",
     example="make all scenes faster",
-    refinement="make it slower",
+    refinement="make scene 1 slower",
+    beginning="make a video about a bakery",
     options={
         "--scene": {
             "dest": "sceneIds",
@@ -177,6 +180,8 @@ VIDEOS: Final = Kind(
         },
     },
 )
+UNDO: Final = KindRoute("POST", "/api/projects/{id}/undo")
+REDO: Final = KindRoute("POST", "/api/projects/{id}/redo")
 CAMPAIGNS: Final = Kind(
     noun="campaigns",
     name="ask",

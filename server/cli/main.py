@@ -18,7 +18,7 @@ from callsheet.server.cli import (
     wire,
 )
 from callsheet.server.cli.client import Place, ServerClient
-from callsheet.server.cli.kinds import ADS, CAMPAIGNS, KINDS, LESSONS, PAGES, VIDEOS, Kind
+from callsheet.server.cli.kinds import ADS, CAMPAIGNS, KINDS, LESSONS, PAGES, REDO, UNDO, VIDEOS, Kind
 from callsheet.server.cli.output import print_error, say
 from callsheet.server.cli.parsing import (
     Args,
@@ -144,7 +144,7 @@ def _verbs(kind: Kind) -> list[str]:
         "activate": kind.activates,
         "restore": kind.restores,
         "export": kind.exports,
-        "undo, preview": kind is VIDEOS,
+        "undo, redo, preview": kind is VIDEOS,
         "listen": kind in {ADS, LESSONS},
         "pronunciations": kind is ADS,
         "quiz": kind is LESSONS,
@@ -248,10 +248,7 @@ def _add_files(group: CommandGroup, kind: Kind) -> None:
         )
         _add_quiz(group)
     if kind is VIDEOS:
-        _add_id(group.command("undo", artefacts.undo, "Undo the newest plan."))
-        preview = group.command("preview", artefacts.preview, "Write a page that plays it.")
-        _add_id(preview)
-        _add_output(preview)
+        _add_video(group)
     if kind in {ADS, LESSONS}:
         _add_listen(group, kind)
     if kind is CAMPAIGNS:
@@ -290,6 +287,19 @@ def _add_pronunciations(group: CommandGroup) -> None:
     parser.add_argument("--remove", action="append", default=[], metavar="NAME", help="Speak it as written.")
 
 
+def _add_video(group: CommandGroup) -> None:
+    for name, route, summary in (
+        ("undo", UNDO, "Undo the newest plan."),
+        ("redo", REDO, "Redo the newest undo."),
+    ):
+        changed = group.command(name, artefacts.change_video, summary)
+        _add_id(changed)
+        changed.set_defaults(route=route)
+    preview = group.command("preview", artefacts.preview, "Write a page that plays it.")
+    _add_id(preview)
+    _add_output(preview)
+
+
 def _add_quiz(group: CommandGroup) -> None:
     parser = group.command(
         "quiz", artefacts.quiz, "Write a quiz about the chosen facts to a file.", "lessons quiz ID quiz.md"
@@ -326,7 +336,8 @@ def _add_changes(group: CommandGroup, kind: Kind) -> None:
     for name, route, summary, done in changes:
         if route is None:
             continue
-        parser = group.command(name, artefacts.change, summary)
+        is_scene = kind is VIDEOS and name == "restore"
+        parser = group.command(name, artefacts.change_video if is_scene else artefacts.change, summary)
         _add_id(parser)
         parser.set_defaults(route=route, done=done, asks=name == "delete")
         if name == "delete":
@@ -349,7 +360,9 @@ def _add_short(root: CommandGroup, name: str) -> None:
     if kind is VIDEOS:
         summary = "Short for: videos new, chat, undo and preview."
     parser = root.command(name, artefacts.short, summary, f'{name} "{kind.example}"')
-    parser.set_defaults(kind=kind, named=None, undo=False, preview=None, starter=None, imported=None)
+    parser.set_defaults(
+        kind=kind, named=None, undo=False, preview=None, starter=None, imported=None, route=UNDO
+    )
     if kind is VIDEOS:
         parser.add_argument("id", metavar="ID", help="Id of the video.")
     _add_message(parser, kind, new=False)

@@ -133,7 +133,8 @@ def ad_parts(view: View, changed: set[str] | None = None) -> Iterator[Renderable
         timed: list[RenderableType] = [_Timed(*row, width) for row in rows[name]]
         # An ad may have been made without effects.
         yield Group(
-            Text.assemble((title, f"bold {colour}"), "  ", (ids, "dim")), *(timed or [text("none", "dim")])
+            Text.assemble((title, f"bold {colour}"), "  ", (ids, "dim")),
+            *(timed or [Text(f"{'':<{_TIME_WIDTH}}  none", "dim")]),
         )
     rest = [f"{_STREAMS[name][0].lower()} {newest[name]['id']}" for name in newest if name not in shown]
     if shown and rest:

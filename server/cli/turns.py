@@ -48,8 +48,8 @@ class TurnMessage:
     text: Any
     """The words; for a new ad also a brief as an object."""
     new: bool = False
-    undo: bool = False
-    """Undo the newest plan of a video instead."""
+    path: str = ""
+    """Route of a change of a video by hand, such as an undo, which is requested instead."""
     fields: Mapping[str, Any] = field(default_factory=dict)
     """Further fields of the request."""
 
@@ -66,8 +66,8 @@ class TurnMessage:
             conversation = {"conversationId": self.id} if self.id else {}
             return "/api/chat", {"message": self.text, **conversation, **fields}
         if self.kind is VIDEOS:
-            act = ("undo", {}) if self.undo else ("executions", {"message": self.text})
-            return f"/api/projects/{name}/{act[0]}", {**act[1], **fields}
+            words = {} if self.path else {"message": self.text}
+            return self.path or f"/api/projects/{name}/executions", {**words, **fields}
         if self.new:
             return "/api/ai/generate", {"adId": self.id, "brief": self.text, **fields}
         return f"/api/ads/{name}/chat", {"message": self.text, **fields}

@@ -13,7 +13,7 @@ from callsheet.server.artefacts import sources, views
 from callsheet.server.artefacts.execution_views import execution_summary, plan_view
 from callsheet.server.artefacts.executions import require_no_question
 from callsheet.server.artefacts.schemas import ArtefactSource
-from callsheet.server.artefacts.service import RequestContext, claim
+from callsheet.server.artefacts.service import RequestContext, claim, with_fingerprint
 from callsheet.server.http.auth import current_owner
 from callsheet.server.http.context import AppContext, app_context
 from callsheet.server.http.requests import identifier
@@ -300,15 +300,21 @@ async def timeline_data(ref: ProjectRef) -> dict[str, Any]:
 async def restore_version(
     ref: ProjectRef, caller: RequestContext, scene_id: str, version_id: str
 ) -> dict[str, Any]:
-    """Start the run that restores a version of a scene."""
+    """Start the run that restores a version of a scene, which comes back to its place if it is deleted."""
     order = await read_order(ref.artefact)
     if scene_id not in order.all_ids():
         raise missing_scene(order, scene_id)
     await ref.artefact.version(scene_id, version_id)
+    text = f"Restore {version_id} of {scene_id}"
     params = {"sceneId": scene_id, "versionId": version_id}
-    return await _start_step(
-        ref, caller, "restoreVersion", f"Restore {version_id} of {scene_id}", params, writes=scene_id
-    )
+    steps = [_step("restoreVersion", text, params, writes=scene_id)]
+    if scene_id not in order.scenes:
+        back = _step("restoreScene", f"Bring {scene_id} back", {"sceneId": scene_id}, writes=ORDER)
+        newest = (await ref.artefact.stream_head(scene_id)).newest
+        is_newest = newest is not None and newest.id == version_id
+        steps = [back] if is_newest else [back, {**steps[0], "id": "s2", "dependencies": ["s1"]}]
+    body = {"ask": "restore", "scene": scene_id, "version": version_id}
+    return await _start_steps(ref, caller, steps, text, body)
 
 
 async def reorder_scenes(ref: ProjectRef, caller: RequestContext, scenes: Sequence[str]) -> dict[str, Any]:
@@ -319,21 +325,23 @@ async def reorder_scenes(ref: ProjectRef, caller: RequestContext, scenes: Sequen
             "the new order must name every scene once",
             remedy=f"send these ids in their new order: {', '.join(order.scenes)}",
         )
-    return await _start_step(
-        ref, caller, "reorderScenes", "Move scenes by hand", {"sceneIds": list(scenes)}, writes="order"
-    )
+    text, params = "Move scenes by hand", {"sceneIds": list(scenes)}
+    body = {"ask": "reorder", "scenes": list(scenes)}
+    return await _start_steps(ref, caller, [_step("reorderScenes", text, params, writes=ORDER)], text, body)
 
 
-async def _start_step(
-    ref: ProjectRef, caller: RequestContext, tool: str, text: str, params: Mapping[str, Any], *, writes: str
+def _step(tool: str, text: str, params: dict[str, Any], *, writes: str) -> Step:
+    return Step(id="s1", tool=tool, display=text, params=params, dependencies=[], reads=[], writes=[writes])
+
+
+async def _start_steps(
+    ref: ProjectRef, caller: RequestContext, steps: Sequence[Step], text: str, body: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Start a run of one step that a person has decided on."""
+    """Start a run of steps that a person has decided on; `body` tells repeated requests apart."""
     thread = await service.require_project(ref.ctx, ref.artefact.id, ref.owner)
-    step = Step(
-        id="s1", tool=tool, display=text, params=dict(params), dependencies=[], reads=[], writes=[writes]
-    )
     await require_no_question(ref.ctx.worker, thread)
-    run = service.decided_run(caller, thread, service.decided_plan([step], "plan"), text)
+    run = service.decided_run(caller, thread, service.decided_plan(steps, "plan"), text)
+    run = with_fingerprint(run, thread, caller, body)
     started = await service.start_run(ref.ctx, run, queued=True)
     record = started.execution
     return {

@@ -34,6 +34,11 @@ _PLAIN: Final = frozenset(_PLAIN_TEXT.split())
 """Words that say of a search only that it has no match."""
 
 
+def match_words(count: int) -> str:
+    """Return how many campaigns match, as the beginning of a sentence."""
+    return "1 campaign matches" if count == 1 else f"{count} campaigns match"
+
+
 def explains(
     evidence: SearchEvidence, mentions: Sequence[Mention], value: float, text: str, *, is_share: bool
 ) -> bool:

@@ -83,13 +83,15 @@ def _additions(after: Page, old: Mapping[str, Element]) -> Iterator[PageChange]:
     parents = after.parents()
     for element, _ in walk(after.root):
         if element.id not in old and parents[element.id] in old:
-            text = f"added {_describe(element)} in {parents[element.id]}"
+            parent = parents[element.id]
+            text = f"added {_describe(element)} to {'the page' if parent == ROOT else parent}"
             yield PageChange(kind="added", id=element.id, text=text)
 
 
 def _describe(element: Element) -> str:
     inner = sum(1 for _ in walk(element)) - 1
-    return element.label_text() + (f" with {inner} element{'s' * (inner > 1)} inside" if inner else "")
+    contents = f"the {inner} elements" if inner > 1 else "the element"
+    return element.label_text() + (f" and {contents} in it" if inner else "")
 
 
 def _moves(before: Page, after: Page) -> Iterator[PageChange]:

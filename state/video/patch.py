@@ -252,11 +252,18 @@ def differences(before: Scene, after: Scene) -> list[str]:
     return [*_field_differences(before, after), *_elements_differences(before, after)]
 
 
+def length_change(before: Scene, after: Scene) -> str:
+    """Return the old and the new length; empty if they are equal."""
+    if before.durationInFrames == after.durationInFrames:
+        return ""
+    return f"{before.durationInFrames / FPS:.3g} s → {after.durationInFrames / FPS:.3g} s"
+
+
 def _field_differences(before: Scene, after: Scene) -> Iterator[str]:
     if before.name != after.name:
         yield f"name is now {after.name!r}"
-    if before.durationInFrames != after.durationInFrames:
-        yield f"{before.durationInFrames / FPS:.3g} s → {after.durationInFrames / FPS:.3g} s"
+    if length := length_change(before, after):
+        yield length
     if before.background != after.background:
         to = f" to {after.background.to}" if after.background.to else ""
         yield f"background is now {after.background.color}{to}"

@@ -22,6 +22,8 @@ ORDER: Final = "order"
 """Stream of the order."""
 SCENES: Final = "scene-*"
 """Family of the scenes' streams."""
+RESTORABLE: Final = " and can be restored"
+"""End of the sentence about a deleted scene."""
 MAX_SCENES: Final = 100
 """Scenes of a project that are not deleted."""
 MAX_IDS: Final = 10_000

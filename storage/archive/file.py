@@ -198,7 +198,7 @@ class ExecutionLine(_Line):
 class ContextLine(_Line):
     """A value that a video's later steps may use."""
 
-    key: str = Field(min_length=1, max_length=context.MAX_WHOLE_KEY)
+    key: str = Field(min_length=1, max_length=context.MAX_KEY_CHARS)
     value: Any
     created_s: int = Field(ge=0, le=_MAX_S)
     expires_s: int = Field(ge=0, le=_MAX_S)

@@ -18,7 +18,7 @@ MAX_BYTES: Final = 102_400
 """Bytes of an entry as UTF-8 JSON."""
 MAX_KEY: Final = 255
 """Characters of a key that is the name of its field; a longer one is hashed."""
-MAX_WHOLE_KEY: Final = 8_192
+MAX_KEY_CHARS: Final = 8_192
 """Characters of a key that is kept beside its value; a longer one is known by its hash alone."""
 MAX_ENTRIES: Final = 2_000
 SEARCH_TTL_S: Final = 3_600
@@ -97,7 +97,7 @@ class ContextStore:
     async def _write(self, key: str, value: Any, ttl_s: int, *, by_hand: bool = False) -> None:
         if not key:
             raise Invalid("a context key is empty", remedy="give it 1 to 255 characters")
-        kept_key = key if len(key) <= MAX_WHOLE_KEY else field_name(key)
+        kept_key = key if len(key) <= MAX_KEY_CHARS else field_name(key)
         entry = json.dumps({"key": kept_key, "value": value}, ensure_ascii=False)
         args: list[Argument] = [field_name(key), entry, ttl_s, MAX_ENTRIES, int(by_hand)]
         answer = await _SET(self._redis, [self._key, self._meta], args)

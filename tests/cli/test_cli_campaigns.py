@@ -59,4 +59,4 @@ def test_the_question_before_a_deletion_names_a_campaign(
 def test_the_help_of_groups_names_all_their_commands(run_command: RunCommand) -> None:
     words = " ".join(run_command("--help").out.split())
     assert "Campaigns: new, chat, list, show, export, import, delete." in words
-    assert "export, undo, preview, delete." in words
+    assert "export, undo, redo, preview, delete." in words

@@ -7,6 +7,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
 from callsheet.graphs import page_builder
 from callsheet.nodes.question import decision_plan
+from callsheet.state.campaigns.counting import match_words
 from callsheet.state.errors import OutcomeUnknown, TimedOut
 from callsheet.state.plan import is_same_target
 from callsheet.state.receipts import (
@@ -126,3 +127,17 @@ def test_an_effect_that_may_have_happened_is_no_failure() -> None:
     error = OutcomeUnknown("the answer was cut off")
     assert is_unknown(outcome_of_error(error).output)
     assert not is_unknown(outcome_of_error(TimedOut("too slow")).output)
+
+
+def test_a_receipt_counts_the_further_changes_of_a_page_in_one_call():
+    rules = page_builder.WORKFLOW.turn
+    assert rules.change_name("page", {"changes": ["removed columns-1", "added nav-1"]}, None) == (
+        "removed columns-1 and 1 more"
+    )
+    assert rules.change_name("page", {"changes": ["removed columns-1"]}, None) == "removed columns-1"
+    assert rules.change_name("page", {}, None) == "page"
+
+
+@pytest.mark.parametrize(("count", "words"), [(1, "1 campaign matches"), (2, "2 campaigns match")])
+def test_the_number_of_matching_campaigns_agrees_with_its_verb(count: int, words: str):
+    assert match_words(count) == words

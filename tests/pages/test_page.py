@@ -89,7 +89,7 @@ def test_an_element_is_created_with_its_children():
     ]
     assert after.get("input-1").attributes == {"type": "email", "required": "true"}
     assert after.get("heading-6").attributes == {"level": "3"}
-    assert change_texts(STARTER, after) == ["added form-1 (Contact) with 2 elements inside in page"]
+    assert change_texts(STARTER, after) == ["added form-1 (Contact) and the 2 elements in it to the page"]
 
 
 @pytest.mark.parametrize(("position", "place"), [("before", 0), ("after", 1), ("inside", -1)])
@@ -111,7 +111,7 @@ def test_the_id_of_a_deleted_element_is_not_reused():
 def test_deleting_an_element_deletes_its_children():
     after = edits.delete(STARTER, "columns-1")
     assert not {"card-1", "heading-3", "text-5"} & set(element_ids(after))
-    assert change_texts(STARTER, after) == ["removed columns-1 with 9 elements inside"]
+    assert change_texts(STARTER, after) == ["removed columns-1 and the 9 elements in it"]
 
 
 def test_a_moved_element_keeps_its_ids():

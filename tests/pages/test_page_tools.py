@@ -53,7 +53,7 @@ async def test_a_form_with_its_fields_is_created_in_one_call(bakery: PageDouble)
         position="after",
     )
     assert result["elementId"] == "form-1"
-    assert result["changes"] == ["added form-1 (Contact) with 2 elements inside in page"]
+    assert result["changes"] == ["added form-1 (Contact) and the 2 elements in it to the page"]
     assert (await bakery.page()).get("input-1").attributes == {"required": "true", "type": "email"}
 
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from callsheet.state.campaigns.campaign import Campaign
+from callsheet.state.campaigns.counting import match_words
 from callsheet.state.campaigns.reading import Resolved, active_filters
 from callsheet.storage.campaigns.index import CampaignMatch, Group, Matches
 
@@ -71,7 +72,7 @@ def _heading(total: int, shown: int, resolved: Resolved) -> str:
     if not total:
         return " ".join([f"No campaign matches{about}.", *(f"There are {one}." for one in resolved.notes)])
     part = f"; the first {shown}" if shown < total else ""
-    return f"{total} campaigns match{about}{part}:"
+    return f"{match_words(total)}{about}{part}:"
 
 
 def _ranked_heading(shown: int) -> str:

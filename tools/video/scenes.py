@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from callsheet.state.errors import Broken, Conflict, Forbidden, Invalid, Missing
 from callsheet.state.video import project
-from callsheet.state.video.patch import ScenePatch, apply_patch, differences
+from callsheet.state.video.patch import ScenePatch, apply_patch, differences, length_change
 from callsheet.state.video.plan import SubmittedPlan
 from callsheet.state.video.project import ORDER, SCENES, Order
 from callsheet.state.video.scene import FPS, Audio, Scene
@@ -153,10 +153,14 @@ async def write_scene(
 def _changed_result(scene_id: str, before: Scene, after: Scene, message: str = "") -> dict[str, Any]:
     """Return the result of a step that changed a scene: what is different, and a small preview."""
     lines = differences(before, after)
+    # A model's note may leave out how long the scene is now.
+    noted = [message.rstrip(". "), length_change(before, after)] if message else ["; ".join(lines)]
     return {
         "sceneId": scene_id,
         "differences": lines,
-        "message": f"{scene_id}: {message or '; '.join(lines) or 'nothing changed'}",
+        "message": ": ".join(
+            [scene_id, *filter(None, noted)] if any(noted) else [scene_id, "nothing changed"]
+        ),
         "preview": scene_preview(after),
     }
 
@@ -342,7 +346,7 @@ async def _material(call: Call, references: Sequence[str], keys: Sequence[str]) 
 @tool(schema=OneScene, display="Deleting a scene", reads=(SCENES,), writes=(ORDER,), internal=True)
 async def deleteScene(args: OneScene, call: Call) -> dict[str, Any]:  # noqa: N802 -- its name on the wire
     """Take a scene out of the video; it can be restored."""
-    result = {"sceneId": args.sceneId, "message": f"{args.sceneId} is deleted and can be restored"}
+    result = {"sceneId": args.sceneId, "message": f"{args.sceneId} is deleted{project.RESTORABLE}"}
     return await write_order(
         call, lambda order: project.without_scene(order, args.sceneId), result, scene_id=args.sceneId
     )

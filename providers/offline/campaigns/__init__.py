@@ -7,6 +7,7 @@ from typing import Any, Final
 from callsheet.providers.offline.conversation import OfflineConversation, OfflineReply, PastTurn, PlannedCall
 from callsheet.providers.offline.grammar import Form, FormMatch, decline, match
 from callsheet.state.campaigns.campaign import CHANNELS, SENTIMENTS, VISUAL_STYLES
+from callsheet.state.campaigns.counting import match_words
 
 _PRODUCTS: Final = (
     "credit card|travel card|secured card|savings account|checking account|business account|"
@@ -134,7 +135,7 @@ def _filters(words: str) -> dict[str, Any]:
 def _count_text(result: Mapping[str, Any]) -> str:
     if result["count"] and result.get("by") == "meaning":
         return "These are the nearest in meaning."
-    return f"{result['count']} campaigns match." if result["count"] else "No campaign matches."
+    return f"{match_words(result['count'])}." if result["count"] else "No campaign matches."
 
 
 def _table(result: Mapping[str, Any], question: str) -> Iterator[dict[str, Any]]:

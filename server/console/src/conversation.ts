@@ -1,5 +1,5 @@
 // A thread as a list of turns: from the stored state, and from the events of a running one. Pure functions.
-import { words } from "./format.ts";
+import { sentence, words } from "./format.ts";
 import type { Fields, Json, StepEvent, StepResult, ThreadState, ToolCall, TurnReceipt, WireMessage } from "./types.ts";
 
 export interface Step {
@@ -66,7 +66,8 @@ export function errorText(error: unknown): string {
   if (typeof error === "string") return error;
   const fields = error as Fields;
   const text = fields.message ?? fields.error ?? JSON.stringify(error);
-  return fields.suggestion ? `${text} ${fields.suggestion}` : String(text);
+  // A suggestion is for the model.
+  return sentence(String(text));
 }
 
 function parsed(text: string): Json {

@@ -86,6 +86,18 @@ test("a failed call of any graph shows the tool's error", () => {
   assert.equal(steps.steps[0]?.error, "no such town");
 });
 
+test("a refused call shows the reason as a sentence, without the suggestion for the model", () => {
+  const content = JSON.stringify({ error: "A person rejected this: no", suggestion: "Do as they say, or ask", type: "permission_denied" });
+  const [steps] = itemsOf({
+    messages: [
+      { id: "a", type: "ai", content: "", tool_calls: [{ id: "c", name: "delete_element", args: {} }] },
+      { id: "t", type: "tool", content, tool_call_id: "c", status: "error" },
+    ],
+  });
+  assert.ok(steps?.type === "steps");
+  assert.equal(steps.steps[0]?.error, "A person rejected this: no.");
+});
+
 test("a submitted plan shows the steps of its results, and of its reply in earlier turns", () => {
   const submit = (id: string) => ({ id: `ai-${id}`, type: "ai", content: "", tool_calls: [{ id, name: "submit_plan", args: {} }] });
   const reply = (id: string, titles = {}) => ({ id: `tool-${id}`, type: "tool", tool_call_id: id, artifact: { titles }, content: JSON.stringify({ steps: [{ step: "s1", tool: "addScene", scene: "scene-1", status: "completed" }] }) });

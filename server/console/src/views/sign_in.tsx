@@ -1,6 +1,7 @@
 // Sign-in with a key, or how to get past a company's own sign-in.
 import { useState } from "preact/hooks";
 import { api } from "../api.ts";
+import { sentence } from "../format.ts";
 import { asApiError, session, startSession } from "../store.ts";
 
 export function SignIn() {
@@ -17,7 +18,7 @@ export function SignIn() {
       await startSession();
     } catch (error) {
       const { status, message, remedy } = asApiError(error);
-      setProblem(status === 401 ? "This key is not known, or was revoked." : [message, remedy].filter(Boolean).join(" "));
+      setProblem(status === 401 ? "This key is not known, or was revoked." : [message, remedy].filter(Boolean).map(sentence).join(" "));
     }
     setBusy(false);
   };

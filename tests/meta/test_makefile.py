@@ -56,7 +56,7 @@ def test_in_the_activated_environment_the_python_outside_it_installs():
     """That of the environment has no pip."""
     path = f"{ROOT / '.venv/bin'}:{os.environ['PATH'].replace(str(ROOT / '.venv/bin') + ':', '')}"
     script = make("--dry-run", "--always-make", ".venv/uv", PATH=path)
-    program = re.search(r"(\S+) -m pip --python", script)[1]
+    [program] = re.findall(r"(\S+) -m pip --python", script)
     show = [program, "-c", "import sys; print(sys.prefix)"]
     prefix = subprocess.run(show, env={"PATH": path}, capture_output=True, text=True, check=True, timeout=20)
     assert prefix.stdout.strip() != str(ROOT / ".venv")

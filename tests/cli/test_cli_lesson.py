@@ -55,8 +55,8 @@ def test_a_lesson_waits_for_the_choice_of_facts_and_later_commands_continue_it(
 
 
 def test_a_new_lesson_has_the_id_that_is_chosen_for_it_as_other_things_have(run_command: RunCommand) -> None:
-    made = run_command("lessons", "new", TEXT, "--id", "tea", *OFFLINE)
-    assert (made.code, lesson_name(made)) == (0, "tea"), made.err
+    result = run_command("lessons", "new", TEXT, "--id", "tea", *OFFLINE)
+    assert (result.code, lesson_name(result)) == (0, "tea"), result.err
     assert_refused(
         run_command("lessons", "new", TEXT, "--id", "tea", *OFFLINE), "already", "lessons chat tea"
     )

@@ -92,25 +92,25 @@ def test_an_answer_over_the_wire_is_checked_as_one_of_the_inbox_is(valkey_url: s
             http.post(f"/threads/{thread}/commands", json=command),
             http.post(f"/api/questions/{question['id']}/answer", json={"answer": {"count": 0}}),
         ]
-        assert all(rule in refused.text for refused in refusals), [refused.text for refused in refusals]
-        assert [refused.status_code for refused in refusals if refused != refusals[1]] == [422, 422]
+        assert all(rule in refusal.text for refusal in refusals), [refusal.text for refusal in refusals]
+        assert [refusal.status_code for refusal in refusals if refusal != refusals[1]] == [422, 422]
         assert len(http.get("/api/questions").json()["questions"]) == 1
 
 
 def test_a_question_is_shown_with_its_effect_its_choices_and_the_shape_of_its_answer(
     run_command: RunCommand,
 ) -> None:
-    asked = run_command("run", "bread", "hello")
-    thread = shlex.split(asked.out.rstrip().splitlines()[-1])[-2]
-    shown = run_command("threads", "show", thread)
-    refused = run_command("questions", "answer", thread)
-    for output in (asked.out, shown.out, refused.err):
+    question = run_command("run", "bread", "hello")
+    thread = shlex.split(question.out.rstrip().splitlines()[-1])[-2]
+    thread_view = run_command("threads", "show", thread)
+    refusal = run_command("questions", "answer", thread)
+    for output in (question.out, thread_view.out, refusal.err):
         for words in ("How many loaves?", "They are baked at once", "1, 2, 3", '{"count": 1}'):
             assert words in " ".join(output.split()), (words, output)
-    assert asked.out.rstrip().endswith(f"""{thread} '{{"count": 1}}'""")
+    assert question.out.rstrip().endswith(f"""{thread} '{{"count": 1}}'""")
 
 
-def test_an_answer_beside_the_message_of_a_new_thread_answers_the_question_that_it_leads_to(
+def test_an_answer_with_a_message_answers_the_question_of_that_run(
     run_command: RunCommand,
 ) -> None:
     done = json.loads(run_command("run", "bread", "hello", "--answer", '{"count": 3}', "--json").out)

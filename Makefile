@@ -1,6 +1,11 @@
 # Every target does its own set-up. Needs Python 3.11 or newer, its pip, and make.
-PYTHON ?= python3
 BIN := .venv/bin
+# The environment that is made here has no pip; activated, its Python comes first.
+ACTIVATED := $(CURDIR)/$(BIN):
+ifneq ($(findstring $(ACTIVATED),$(PATH)),)
+PYTHON ?= $(shell PATH="$(subst $(ACTIVATED),,$(PATH))"; command -v python3)
+endif
+PYTHON ?= python3
 # pip from outside the environment works where Python came without ensurepip.
 PIP := $(PYTHON) -m pip --python $(BIN)/python install --disable-pip-version-check --quiet --no-compile
 # uv installs in seconds what takes pip a minute, from the registry that pip is told to use; where it cannot

@@ -35,7 +35,11 @@ from callsheet.server.engine.graph_loading import Graphs, attach_storage
 from callsheet.server.engine.graphs_file import GraphsFile
 from callsheet.server.engine.project_options import Http, Part, ProjectOptions
 from callsheet.server.engine.store_embeddings import load_item_index
-from callsheet.server.engine.tool_policy import create_tool_environment, warn_of_unknown_tools
+from callsheet.server.engine.tool_policy import (
+    create_tool_environment,
+    read_tool_policy,
+    warn_of_unknown_tools,
+)
 from callsheet.server.engine.worker import Worker, WorkerOptions, running_worker
 from callsheet.server.engine.workflows import Workflows, load_workflows, options_of
 from callsheet.server.features import load_apis
@@ -304,10 +308,12 @@ _log = logging.getLogger(__name__)
 def create_app(settings: Settings | None = None, graphs: Mapping[str, Any] | None = None) -> FastAPI:
     """Return the application, which serves `graphs`, or those the settings name, or our own.
 
-    Raises `Invalid` for a reachable address without authentication, and for an invalid file of graphs.
+    Raises `Invalid` for a reachable address without authentication, for limits, prices or budgets that cannot
+    be read, and for an invalid file of graphs.
     """
     settings = settings or read_settings()
     origins.require_safe_binding(settings)
+    read_tool_policy(settings)
     app = Application(
         title="Callsheet",
         version=installed_version(),

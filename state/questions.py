@@ -78,6 +78,14 @@ def response_schema(value: Any) -> Mapping[str, Any] | None:
     return schema if isinstance(schema, Mapping) else None
 
 
+def asks_again(value: Any) -> bool:
+    """Return True for a question that names the problem of the last answer: its node checks answers itself.
+
+    Such a node also reads words and the answers of stock cards, and asks again after any other answer.
+    """
+    return isinstance(value, Mapping) and "problem" in value
+
+
 def _actions(value: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     actions = value.get("action_requests")
     return [one for one in actions if isinstance(one, Mapping)] if isinstance(actions, list) else []

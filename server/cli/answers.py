@@ -97,7 +97,9 @@ def example_of(value: Any) -> str:
         return "yes"
     if isinstance(value, Mapping) and value.get("facts"):
         return "1 and 2"
-    examples = (value.get("examples") if isinstance(value, Mapping) else None) or ["…"]
+    schema = questions.response_schema(value)
+    derived = "…" if schema is None else rendering.schema_example(schema)
+    examples = (value.get("examples") if isinstance(value, Mapping) else None) or [derived]
     words = [one for one in examples if isinstance(one, str)]
     return words[0] if words else json.dumps(examples[0], ensure_ascii=False)
 

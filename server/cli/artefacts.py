@@ -56,9 +56,9 @@ def new(client: ServerClient, args: Args) -> int:
     if kind is ADS:
         brief, named, saved = _brief(words, args.file)
         name, fields = named if name is None else name, {**saved, **fields}
-    name = _new_name(kind) if name is None else name
+    name = _new_name(client, kind, name)
     if kind is LESSONS and args.file:
-        name, brief = _upload(client, "", args)
+        name, brief = _upload(client, name or "", args)
     if kind is VIDEOS:
         starter = {"starter": args.starter} if args.starter else {}
         client.call("POST", "/api/projects", json={"id": name, **starter})
@@ -68,9 +68,11 @@ def new(client: ServerClient, args: Args) -> int:
     return _converse(client, args, TurnMessage(kind, name or "", brief, new=True, fields=fields))
 
 
-def _new_name(kind: Kind) -> str | None:
-    """Return a name for a thing that the server names by its caller; None for another."""
-    return f"{kind.name}-{secrets.token_hex(5)}" if kind in _NAMED else None
+def _new_name(client: ServerClient, kind: Kind, chosen: str | None) -> str | None:
+    """Return the chosen name, a new one, or None for one by the server; a lesson's thread is made first."""
+    if chosen and kind is LESSONS:
+        client.call("POST", "/threads", json={"thread_id": chosen})
+    return chosen or (f"{kind.name}-{secrets.token_hex(5)}" if kind in _NAMED else None)
 
 
 def _new_from_source(client: ServerClient, args: Args, fields: Mapping[str, Any]) -> int:

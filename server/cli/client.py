@@ -198,7 +198,7 @@ class ServerClient:
                 # It left the place to another server, which may have been about to end.
                 process = _spawn(command, log)
             time.sleep(_POLL_S)
-        raise Unavailable(
+        raise _logged_error(log) or Unavailable(
             f"the server has not answered for {_START_S:g} s",
             remedy=f"see its log: {log}, or callsheet doctor",
         )
@@ -237,6 +237,14 @@ def _spawn(command: Sequence[str], log: Path) -> "subprocess.Popen[bytes]":
 def _failed_start(log: Path) -> CallsheetError:
     """Return the error of a server that could not start, from its log."""
     lines = log.read_text(errors="replace").splitlines()
+    return _logged_error(log) or Broken(
+        f"the server cannot start: {lines[-1] if lines else 'no reason given'}", remedy=f"see {log}"
+    )
+
+
+def _logged_error(log: Path) -> CallsheetError | None:
+    """Return the error with a remedy that a server has written to its log; None for none."""
+    lines = log.read_text(errors="replace").splitlines()
     labelled = {
         label: text.strip()
         for label, text in (line.split(":", 1) for line in lines if ":" in line)
@@ -244,9 +252,7 @@ def _failed_start(log: Path) -> CallsheetError:
     }
     if "error" in labelled:
         return Invalid(labelled["error"], remedy=labelled.get("remedy", ""))
-    return Broken(
-        f"the server cannot start: {lines[-1] if lines else 'no reason given'}", remedy=f"see {log}"
-    )
+    return None
 
 
 def _refusal(reply: httpx.Response) -> CallsheetError:

@@ -163,7 +163,7 @@ def _add_message(parser: Parser, kind: Kind, *, new: bool) -> None:
         parser.add_argument(flag, **{**extra, **settings})
     if new:
         parser.set_defaults(id=None)
-        if kind not in {LESSONS, CAMPAIGNS}:
+        if kind is not CAMPAIGNS:
             parser.add_argument("--id", metavar="ID", help=f"Id of the new {kind.name} [a random one].")
         if kind is VIDEOS:
             parser.add_argument("--starter", metavar="NAME", help="Begin with this starter project.")

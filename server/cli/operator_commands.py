@@ -114,7 +114,7 @@ def _print_usage(rows: list[dict[str, Any]], groups: list[str]) -> None:
         )
         for row in rows
     ]
-    print_table(titles, cells, "No model has been used.")
+    print_table(titles, cells, "No paid model has been used. The offline model is free and not counted.")
 
 
 def _add_up(rows: list[dict[str, Any]], groups: list[str]) -> list[dict[str, Any]]:

@@ -1,5 +1,6 @@
 """Results of turns, and views of things, in the terminal."""
 
+import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -116,6 +117,44 @@ def question_parts(value: Any) -> Iterator[RenderableType]:
     if value.get("images"):
         yield images_table(value["images"])
     yield text(questions.full_text(value) or value, "bold yellow")
+    yield from answer_parts(value)
+
+
+def answer_parts(value: Any) -> Iterator[RenderableType]:
+    """Yield effect, choices and shape of the answer, where the words of a question do not have them."""
+    if not isinstance(value, Mapping) or questions.asks_again(value):
+        return
+    schema = questions.response_schema(value)
+    shape = "" if schema is None else f"JSON such as {json.dumps(schema_example(schema), ensure_ascii=False)}"
+    rows = {
+        "Effect": "; ".join(questions.changes(value)),
+        "Choices": ", ".join(map(_choice_text, questions.choices(value))),
+        "Shape": shape,
+        "Schema": "" if schema is None else json.dumps(schema, ensure_ascii=False),
+    }
+    if any(rows.values()):
+        yield facts(rows)
+
+
+def _choice_text(choice: Any) -> str:
+    return choice if isinstance(choice, str) else json.dumps(choice, ensure_ascii=False)
+
+
+def schema_example(schema: Mapping[str, Any]) -> Any:
+    """Return a value of the shape that a JSON Schema describes; an ellipsis stands for a text."""
+    for name in ("examples", "enum"):
+        if schema.get(name):
+            return schema[name][0]
+    if "const" in schema or "default" in schema:
+        return schema.get("const", schema.get("default"))
+    if isinstance(fields := schema.get("properties"), Mapping):
+        names = schema.get("required") or fields
+        return {name: schema_example(fields.get(name) or {}) for name in names}
+    if schema.get("type") == "array":
+        return [schema_example(schema.get("items") or {})]
+    return {"boolean": True, "integer": schema.get("minimum", 1), "number": schema.get("minimum", 1)}.get(
+        str(schema.get("type")), "…"
+    )
 
 
 def ad_parts(view: View, changed: set[str] | None = None) -> Iterator[RenderableType]:

@@ -35,6 +35,7 @@ from callsheet.server.cli.turns import (
     last_message,
 )
 from callsheet.server.settings.installation import program
+from callsheet.state import questions
 from callsheet.state.errors import CallsheetError, Conflict, Invalid, Missing
 
 _MOST_RECENT: Final = 500
@@ -110,6 +111,7 @@ def show_thread(client: ServerClient, args: Args) -> None:
                     "Asks": "" if waiting is None else answers.question_line(waiting),
                 }
             ),
+            *([] if waiting is None else rendering.answer_parts(waiting)),
             *_dialogue(messages if isinstance(messages, list) else []),
         ]
     )
@@ -247,7 +249,11 @@ def answer_question(client: ServerClient, args: Args) -> int:
         raise Conflict("no question waits for an answer on this thread", remedy="send a message instead")
     if args.answer is None:
         if not sys.stdin.isatty():
-            raise Invalid(f"the question is: {answers.question_line(value)}", remedy="give the answer, too")
+            print_parts(rendering.question_parts(value), stderr=True)
+            raise Invalid(
+                f"the question is: {answers.question_line(value)}",
+                remedy=f"give the answer, too, such as {shlex.quote(answers.example_of(value))}",
+            )
         args.answer = answers.ask(value)
     args.text, args.input, args.kind = None, None, BY_GRAPH.get(args.graph)
     return run(client, args)
@@ -259,11 +265,7 @@ def run(client: ServerClient, args: Args) -> int:
     body = _body(client, args, thread)
     try:
         values, question = _turn(client, thread, args, body)
-        while question is not None and sys.stdin.isatty() and not args.json:
-            if message := last_message(values):
-                print_parts([text(message)], stderr=True)
-            if (answer := answers.ask(question)) is None:
-                break
+        while question is not None and (answer := _next_answer(args, values, question)) is not None:
             command = {"resume": parse_answer(answer, question)}
             values, question = _turn(client, thread, args, {"command": command})
     except StoppedError:
@@ -271,6 +273,18 @@ def run(client: ServerClient, args: Args) -> int:
         raise
     _show_values(client, args, thread, values, question)
     return 0
+
+
+def _next_answer(args: Args, values: Any, question: Any) -> str | None:
+    """Return the answer of `--answer`, once, or that of a person; None if there is neither."""
+    answer, args.answer = args.answer, None
+    if answer is not None:
+        return str(answer)
+    if not sys.stdin.isatty() or args.json:
+        return None
+    if message := last_message(values):
+        print_parts([text(message)], stderr=True)
+    return answers.ask(question)
 
 
 def _turn(client: ServerClient, thread: str, args: Args, body: Mapping[str, Any]) -> tuple[Any, Any]:
@@ -319,11 +333,18 @@ def _require_graph(client: ServerClient, args: Args) -> str:
 
 
 def _body(client: ServerClient, args: Args, thread: str) -> dict[str, Any]:
-    if args.answer is not None:
-        value = answers.pending(client, thread)
-        if value is None:
-            raise Conflict("no question waits for an answer on this thread", remedy="send a message instead")
-        return {"command": {"resume": parse_answer(args.answer, value)}}
+    has_input = bool(args.text or args.input)
+    value = answers.pending(client, thread) if args.answer is not None else None
+    if value is not None:
+        if has_input:
+            rule = f"a question waits already: {answers.question_line(value)}"
+            raise Conflict(rule, remedy="give --answer without a message")
+        answer, args.answer = args.answer, None
+        return {"command": {"resume": parse_answer(answer, value)}}
+    if args.answer is not None and not has_input:
+        raise Conflict(
+            "no question waits for an answer on this thread", remedy="send a message first, or too"
+        )
     graph_input = _json_object(args.input)
     if args.text:
         _require_messages(client, args.graph)
@@ -340,10 +361,12 @@ def parse_answer(words: str, question: Any) -> Any:
     approval = isinstance(question, Mapping) and "action_requests" in question
     if approval and word in {"y", "yes", "n", "no"}:
         return {"decisions": [{"type": "approve" if word.startswith("y") else "reject"}]}
+    schema = questions.response_schema(question) or {}
     try:
-        return json.loads(words)
+        answer = json.loads(words)
     except ValueError:
         return words
+    return words if schema.get("type") == "string" and not isinstance(answer, str) else answer
 
 
 def _require_messages(client: ServerClient, graph: str) -> None:

@@ -1,20 +1,18 @@
 """The inbox: everything that waits for a person, answers to it, and a record of who decided what."""
 
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote
 
-import jsonschema_rs
-
 from callsheet.server.engine.worker import Worker
 from callsheet.server.http.context import AppContext
+from callsheet.server.langgraph.inputs import check_answer
 from callsheet.server.langgraph.schemas import RunCommand, RunCreate
 from callsheet.server.langgraph.starting import StartedRun, start_run
 from callsheet.state import questions as words
-from callsheet.state.approvals import check_answer
-from callsheet.state.errors import Conflict, Invalid, InvalidArguments, Missing
+from callsheet.state.errors import Conflict, Invalid, Missing
 from callsheet.state.times import iso_time_or_none
 from callsheet.storage import questions
 from callsheet.storage.indexes import IndexPage, cursor_at
@@ -200,7 +198,7 @@ async def answer(ctx: AppContext, owner: str, question_id: str, given: Any) -> S
     waiting = next((one for one in questions_of(record) if one.interrupt == interrupt), None)
     if waiting is None:
         raise await _gone(ctx.storage, record, interrupt)
-    _check(waiting.value, given)
+    check_answer(waiting.value, given)
     body = RunCreate(
         assistant_id=str(record.metadata.get("assistant_id") or record.graph),
         command=RunCommand(resume={interrupt: given}),
@@ -214,38 +212,6 @@ async def answer(ctx: AppContext, owner: str, question_id: str, given: Any) -> S
         gone = await _gone(ctx.storage, record, interrupt)
         # Somebody else may have answered meanwhile; any other conflict has its own reason.
         raise (gone if isinstance(gone, Conflict) else error) from None
-
-
-def _check(value: Any, given: Any) -> None:
-    """Raise `InvalidArguments`, with the schema, for an answer that the question does not take."""
-    schema = words.response_schema(value)
-    if schema is None:
-        return
-    try:
-        check_answer(value, given)
-        problem = "" if words.kind(value) == "plan" else _schema_problem(schema, given)
-    except Invalid as error:
-        problem = f"{error.message}; {error.remedy}"
-    if problem:
-        raise InvalidArguments(
-            f"the answer does not fit the question: {problem}",
-            remedy="send what details.responseSchema describes",
-            details={"responseSchema": schema},
-        )
-
-
-def _schema_problem(schema: Mapping[str, Any], given: Any) -> str:
-    """Return the first fault of an answer; empty for none, and for a schema that is none itself."""
-    try:
-        validator = jsonschema_rs.validator_for(dict(schema), retriever=_refuse_reference)
-    except ValueError:
-        return ""
-    fault = next(validator.iter_errors(given), None)
-    return "" if fault is None else fault.message
-
-
-def _refuse_reference(uri: str) -> Any:
-    raise ValueError(f"{uri} is not part of the schema")
 
 
 async def _gone(storage: Storage, record: Thread, interrupt: str) -> Missing | Conflict:

@@ -1,10 +1,15 @@
-"""Checks of a graph's input before its run is recorded; only what is certain to fail is refused."""
+"""Checks of a graph's input, and of answers to its questions, before the run is recorded.
 
+Of input, only what is certain to fail is refused.
+"""
+
+import json
 from collections.abc import Iterator, Mapping
 from functools import cache
 from inspect import isclass
 from typing import Any, Final, cast
 
+import jsonschema_rs
 from langchain_core.messages import HumanMessage
 from langgraph.channels import BinaryOperatorAggregate, LastValue
 from langgraph.graph import START, add_messages
@@ -13,13 +18,16 @@ from langgraph.pregel import Pregel
 from pydantic import BaseModel, ValidationError
 
 from callsheet.server.engine.graph_states import describe_error
-from callsheet.state.errors import Invalid
+from callsheet.state import approvals, questions
+from callsheet.state.errors import Invalid, InvalidArguments
 
 _REDUCERS: Final = (add_messages, cast("Any", add_messages)().func)
 """LangGraph's reducer of messages, without and with options."""
 
 MAX_MESSAGES: Final = 10_000
 """Messages that one request adds to a thread; each costs the server some 30 µs."""
+_SHOWN_SCHEMA: Final = 500
+"""Characters of a schema that an error shows."""
 
 
 def check_input(graph: Pregel[Any, Any], given: Any, before: Mapping[str, Any] | None = None) -> None:
@@ -106,3 +114,37 @@ def _misfit(graph: Pregel[Any, Any], what: str, reason: str) -> Invalid:
         f"{what} does not fit graph {graph.name!r}: {reason}",
         remedy="see the assistant's input schema; a message has a role, such as user, and a content",
     )
+
+
+def check_answer(question: Any, answer: Any) -> None:
+    """Raise `InvalidArguments`, with the schema, for an answer that the question does not take."""
+    schema = questions.response_schema(question)
+    if schema is None:
+        return
+    try:
+        approvals.check_answer(question, answer)
+        problem = "" if questions.kind(question) == "plan" else _schema_problem(schema, answer)
+    except Invalid as error:
+        problem = f"{error.message}; {error.remedy}"
+    if problem:
+        shown = json.dumps(schema, ensure_ascii=False)
+        rest = "…" if len(shown) > _SHOWN_SCHEMA else ""
+        raise InvalidArguments(
+            f"the answer does not fit the question: {problem}",
+            remedy=f"send what its response_schema describes: {shown[:_SHOWN_SCHEMA]}{rest}",
+            details={"responseSchema": schema},
+        )
+
+
+def _schema_problem(schema: Mapping[str, Any], answer: Any) -> str:
+    """Return the first fault of an answer; empty for none, and for a schema that is none itself."""
+    try:
+        validator = jsonschema_rs.validator_for(dict(schema), retriever=_refuse_reference)
+    except ValueError:
+        return ""
+    fault = next(validator.iter_errors(answer), None)
+    return "" if fault is None else fault.message
+
+
+def _refuse_reference(uri: str) -> Any:
+    raise ValueError(f"{uri} is not part of the schema")

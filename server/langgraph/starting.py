@@ -21,10 +21,16 @@ from callsheet.server.engine.graph_states import build_state, missing_nodes
 from callsheet.server.engine.project_options import ProjectOptions
 from callsheet.server.engine.worker import Worker
 from callsheet.server.http.context import AppContext
-from callsheet.server.langgraph.inputs import check_input, check_update, removes_messages
+from callsheet.server.langgraph.inputs import (
+    check_answer,
+    check_input,
+    check_update,
+    removes_messages,
+)
 from callsheet.server.langgraph.schemas import ResumeValues, RunContext, RunCreate, checkpoint_of, run_request
 from callsheet.server.langgraph.states import find_state
 from callsheet.state.errors import Conflict, Invalid, Missing, Refused
+from callsheet.state.questions import asks_again
 from callsheet.storage.assistants import Assistant, Assistants
 from callsheet.storage.runs import events
 from callsheet.storage.runs.records import RunRequest, ThreadPrecondition
@@ -49,8 +55,8 @@ async def bind_resume(
 ) -> ResumeValues:
     """Return a resume bound to the thread's interrupts at `checkpoint`; an empty one is the newest.
 
-    Raises `Conflict` if no such interrupt is pending, `Refused` if several are and the resume names none, and
-    as `build_state`.
+    Raises `Conflict` if no such interrupt is pending, `Refused` if several are and the resume names none,
+    `InvalidArguments` for an answer that does not fit, and as `build_state`.
     """
     for _ in range(_TRIES):
         pending = await _pending(worker.graphs[graph], thread, checkpoint)
@@ -65,6 +71,9 @@ async def bind_resume(
         raise Conflict(
             f"interrupt {unknown[0]!r} is not pending", remedy=f"answer one of {_sorted_names(pending)}"
         )
+    for name, answer in values.items():
+        if not asks_again(pending[name].value):
+            check_answer(pending[name].value, answer)
     return ResumeValues(values, {name: sha256_of(pending[name].value) for name in values})
 
 

@@ -43,6 +43,8 @@ _QUEUE_PATIENCE_S: Final = 10.0
 _LOW_FREE_BYTES: Final = 500 * 2**20
 _MIN_FREE_BYTES: Final = 50 * 2**20
 _SLOW_S: Final = 0.1
+_FAR: Final = "Move it closer to the server; every step waits for it."
+_OWN_SLOW: Final = "It runs on this machine, which is busy: end other programs, or check again later."
 _CLOCKS_APART_S: Final = 5.0
 _WAITING_S: Final = 60.0
 _FILES: Final = 4_096
@@ -285,7 +287,7 @@ async def _check_queue(opened: Storage) -> Finding:
 def _check_latency(opened: Storage, server_health: ServerHealth) -> Finding:
     message = f"{server_health.name} in {server_health.latency_s * 1000:.1f} ms: {opened.origin}"
     if server_health.latency_s > _SLOW_S:
-        return Finding("Storage", "warn", message, "Move it closer to the server; every step waits for it.")
+        return Finding("Storage", "warn", message, _OWN_SLOW if opened.lease else _FAR)
     return Finding("Storage", "ok", message)
 
 

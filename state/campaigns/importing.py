@@ -49,6 +49,8 @@ _REMEDIES: Final = {
     "volume": "write it as 12000",
     "spend": "write it as 12000.50",
 }
+_LIMITS: Final = {"greater_than_equal": ("ge", "below", "more"), "less_than_equal": ("le", "above", "less")}
+"""For a number beyond a limit: the limit's name, and words for its rule and remedy."""
 _RESERVED_IDS: Final = (".", "..", "export")
 """Ids whose path would be another one."""
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
@@ -258,14 +260,13 @@ class _Cells:
         return RefusedRow(line, "; ".join(dict.fromkeys(self._faults)))
 
     def _leave_out(self, error: ValidationError) -> None:
-        for one in error.errors(include_url=False, include_context=False):
+        for one in error.errors(include_url=False):
             name = str(one["loc"][0])
             if one["type"] == "missing":
                 if name not in self._refused:
                     self._faults.append(f"{name} is missing; every campaign has one")
                 continue
-            remedy = f"; {_REMEDIES[name]}" if name in _REMEDIES else ""
-            text = f"{name} is {one['input']!r:.80}: {one['msg']}{remedy}"
+            text = f"{name} is {one['input']!r:.80}: {_fault(name, one)}"
             if name in _REQUIRED:
                 self._faults.append(text)
             elif self._fields.pop(name, None) is not None:
@@ -365,6 +366,18 @@ class _Cells:
         if day is None:
             raise Invalid("it is no date", remedy=_REMEDIES[_DAY])
         return day
+
+
+def _fault(name: str, error: Mapping[str, Any]) -> str:
+    """Return rule and remedy of a value that the validation of a campaign refuses."""
+    if error["type"] in _LIMITS:
+        limit, beyond, allowed = _LIMITS[error["type"]]
+        number = f"{error['ctx'][limit]:.0f}"
+        return f"it is {beyond} {number}; write {number} or {allowed}, or leave the cell empty"
+    if name in _NUMBERS:
+        stem = name.removesuffix("_max")
+        return f"it is no {'whole ' * (stem == 'volume')}number; {_REMEDIES[stem]}"
+    return str(error["msg"])
 
 
 def _plain_number(number: Decimal) -> int | float:

@@ -54,6 +54,14 @@ def test_a_lesson_waits_for_the_choice_of_facts_and_later_commands_continue_it(
     assert_refused(run_command("lessons", "show", name), f"no lesson {name!r}")
 
 
+def test_a_new_lesson_has_the_id_that_is_chosen_for_it_as_other_things_have(run_command: RunCommand) -> None:
+    result = run_command("lessons", "new", TEXT, "--id", "tea", *OFFLINE)
+    assert (result.code, lesson_name(result)) == (0, "tea"), result.err
+    assert_refused(
+        run_command("lessons", "new", TEXT, "--id", "tea", *OFFLINE), "already", "lessons chat tea"
+    )
+
+
 def test_a_quiz_of_the_chosen_facts_is_written_to_a_file_of_the_form_that_its_ending_names(
     run_command: RunCommand, tmp_path: Path
 ) -> None:

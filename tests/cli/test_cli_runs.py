@@ -102,7 +102,7 @@ def test_the_use_of_models_is_shown_by_owner_and_model_and_as_csv(
                     await spending.reserve(storage, account, call, 0.0, Budgets(), 60)
                     await spending.settle(storage, account, call, model, ModelUsage(1, 10, 5, 0, 0.25))
 
-    assert "No model has been used" in run_command("usage").out
+    assert "offline model is free and not counted" in run_command("usage").out
     asyncio.run(use_models())
     header, *rows = run_command("usage", "--by", "owner,model", "--csv").out.splitlines()
     assert header == "owner,model,modelCalls,inputTokens,cachedTokens,outputTokens,costUsd,estimatedCalls"

@@ -1,5 +1,6 @@
 """`callsheet doctor`: it checks every part, names remedies, and shows no keys."""
 
+import asyncio
 import contextlib
 import http.server
 import json
@@ -16,6 +17,7 @@ from redis import Redis
 from callsheet.server.operations import doctor
 from callsheet.server.operations.doctor import Finding
 from callsheet.storage.embedded import watchdog
+from callsheet.storage.redis.connection import open_storage
 from tests.cli.conftest import RunCommand
 from tests.doubles.command import assert_refused
 from tests.doubles.redis_server import RedisServer, free_port
@@ -41,6 +43,36 @@ def test_without_problems_doctor_exits_with_0(run_command: RunCommand) -> None:
         assert part in result.out
     assert "langgraph" in result.out
     assert "Valkey" in result.out
+
+
+@contextlib.contextmanager
+def slow_embedded_server(data_dir: Path) -> Iterator[None]:
+    """The embedded server, which answers each command after a third of a second."""
+    opened = asyncio.run(open_storage(None, data_dir))
+    assert opened.lease
+    stopped = threading.Event()
+
+    def pause(path: Path) -> None:
+        with Redis(unix_socket_path=str(path)) as redis:
+            while not stopped.is_set():
+                redis.execute_command("CLIENT", "PAUSE", "300", "ALL")
+
+    thread = threading.Thread(target=pause, args=(opened.lease.socket,))
+    thread.start()
+    try:
+        yield
+    finally:
+        stopped.set()
+        thread.join()
+        opened.lease.close()
+
+
+@pytest.mark.slow
+def test_a_slow_embedded_server_is_not_to_be_moved(run_command: RunCommand, tmp_path: Path) -> None:
+    with slow_embedded_server(tmp_path / "data"):
+        _, findings = diagnose(run_command, "--data-dir", str(tmp_path / "data"))
+    assert findings["Storage"]["status"] == "warn", findings
+    assert "runs on this machine, which is busy" in findings["Storage"]["remedy"]
 
 
 def test_the_model_is_named_and_its_key_is_not_shown(

@@ -143,6 +143,25 @@ def test_a_wrong_limit_is_refused_by_a_worker(
     assert_failed(run_forked(warm_parent, tmp_path, "worker", REDIS_URL=valkey_url, **env))
 
 
+@pytest.mark.parametrize(
+    ("setting", "value", "words"),
+    [
+        ("CALLSHEET_PRICES", '{"openai/m":{"input":10,"output":30}}', "the price of 'openai/m'"),
+        ("CALLSHEET_BUDGETS", '{"turn": "a"}', "turn"),
+    ],
+)
+def test_limits_that_cannot_be_read_stop_every_command_before_storage_starts(
+    warm_parent: WarmParent, tmp_path: Path, setting: str, value: str, words: str
+) -> None:
+    data = tmp_path / "data"
+    for number, command in enumerate((("usage",), ("pages", "new", "hello"))):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        options = ("--data-dir", str(data))
+        assert_failed(run_forked(warm_parent, folder, *command, *options, **{setting: value}), words)
+    assert not (data / "valkey").exists()
+
+
 BROKEN = [
     ('{"graphs": ', "is not JSON"),
     ('{"graphs": ["agent"]}', "has no 'graphs'"),

@@ -52,6 +52,16 @@ def test_every_target_without_a_file_is_phony_and_every_public_one_is_documented
     assert named - set(DOCUMENTED) == {"tested", "covered", "linted"}
 
 
+def test_in_the_activated_environment_the_python_outside_it_installs():
+    """That of the environment has no pip."""
+    path = f"{ROOT / '.venv/bin'}:{os.environ['PATH'].replace(str(ROOT / '.venv/bin') + ':', '')}"
+    script = make("--dry-run", "--always-make", ".venv/uv", PATH=path)
+    [program] = re.findall(r"(\S+) -m pip --python", script)
+    show = [program, "-c", "import sys; print(sys.prefix)"]
+    prefix = subprocess.run(show, env={"PATH": path}, capture_output=True, text=True, check=True, timeout=20)
+    assert prefix.stdout.strip() != str(ROOT / ".venv")
+
+
 @pytest.mark.parametrize("target", [*DOCUMENTED, "tested", "covered", "linted"])
 def test_the_programs_modules_and_files_of_a_target_exist(target):
     script = make("--dry-run", *INSTALLED, target)

@@ -97,7 +97,7 @@ async def test_a_film_of_scenes_without_words_has_music_alone_or_is_refused(
     [{"description": "Plants make food.", "start": 10_800}, {"description": "Plants make food.\n" * 200}],
     ids=["late words", "many words"],
 )
-async def test_a_film_is_measured_with_its_words_before_they_are_spoken(
+async def test_a_film_is_measured_with_its_words_before_speech_is_paid(
     client: httpx.AsyncClient, audio: dict[str, Any]
 ) -> None:
     scene = {"durationInFrames": 15, "audio": {**audio, "spokenLanguage": "english"}}

@@ -33,3 +33,10 @@ async def test_an_order_that_leaves_a_scene_out_is_refused(video: VideoClient):
     scenes = [one["id"] for one in await video.scenes()]
     refused = await video.call("PUT", "/api/projects/launch/order", 422, json={"sceneIds": scenes[1:]})
     assert refused["error"] == "the new order must name every scene once"
+
+
+async def test_the_receipt_of_a_deletion_names_the_scene(video: VideoClient):
+    done = await video.wait_for_end(await video.start("x", {"tool": "deleteScene", "scenes": ["scene-4"]}))
+    [run] = (await video.http.get(f"/threads/{done['threadId']}/runs")).json()
+    values = (await video.http.get(f"/threads/{done['threadId']}/runs/{run['run_id']}/join")).json()
+    assert values["receipt"]["text"] == "Changed: scene-4 is deleted (order) v2."

@@ -59,7 +59,7 @@ async def test_every_kind_of_step_changes_the_project(video: VideoClient):
     assert (await video.contents())["scene-1"]["durationInFrames"] == 60
 
 
-async def test_a_described_sound_replaces_no_words_of_a_narration(video: VideoClient):
+async def test_the_description_of_a_sound_replaces_no_words_of_a_narration(video: VideoClient):
     audio = {"description": "Plants make food.", "spokenLanguage": "EN"}
     narrated = VideoClient(video.http, video.model, "narrated")
     await narrated.create([{"name": "x", "audio": audio}])
@@ -70,7 +70,7 @@ async def test_a_described_sound_replaces_no_words_of_a_narration(video: VideoCl
     assert (kept["description"], kept["spokenLanguage"]) == ("Plants make food.", "english")
 
 
-async def test_an_empty_spoken_language_is_a_described_sound(video: VideoClient):
+async def test_an_empty_language_means_a_sound_without_words(video: VideoClient):
     audio = {"description": "soft piano", "spokenLanguage": " "}
     described = VideoClient(video.http, video.model, "described")
     await described.create([{"name": "x", "audio": audio}])

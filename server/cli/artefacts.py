@@ -70,9 +70,9 @@ def new(client: ServerClient, args: Args) -> int:
 
 def _new_name(client: ServerClient, kind: Kind, chosen: str | None) -> str | None:
     """Return the chosen name, a new one, or None for one by the server; a lesson's thread is made first."""
-    if chosen and kind is LESSONS:
+    if chosen is not None and kind is LESSONS:
         client.call("POST", "/threads", json={"thread_id": chosen})
-    return chosen or (f"{kind.name}-{secrets.token_hex(5)}" if kind in _NAMED else None)
+    return f"{kind.name}-{secrets.token_hex(5)}" if chosen is None and kind in _NAMED else chosen
 
 
 def _new_from_source(client: ServerClient, args: Args, fields: Mapping[str, Any]) -> int:

@@ -66,7 +66,7 @@ def test_a_page_is_checked_and_written_to_a_zip_file(run_command: RunCommand, tm
     checked = run_command("pages", "check", "shop")
     assert checked.code == 1
     assert "fail  description: none; set `description` of the page" in checked.out
-    assert "PATCH /api/pages/{pageId}/elements/page" in checked.out
+    assert "pages chat shop 'the description of the page is" in " ".join(checked.out.split())
     assert "contrast: ok" in checked.out
     assert json.loads(run_command("pages", "check", "shop", "--json").out)["verdict"] == "fail"
     file = tmp_path / "shop.zip"

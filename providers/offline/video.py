@@ -43,9 +43,8 @@ def edit_form(given: Mapping[str, Any]) -> dict[str, Any] | None:
     examples = [*(given.get("examples") or {}).values()]
     if examples and (form := re.fullmatch(r"(like|the colors of) scene-\d+", request)):
         return _like(scene, examples[0], everything=form[1] == "like")
-    if _COLOR.fullmatch(request):
-        return {"background": request, "note": f"the background is {request}"}
-    return None
+    note = f"the background is {request}"
+    return {"background": request, "note": note} if _COLOR.fullmatch(request) else None
 
 
 def new_scene(given: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -53,11 +52,10 @@ def new_scene(given: Mapping[str, Any]) -> dict[str, Any] | None:
     part, _, text = str(given.get("request", "")).strip().rpartition(": ")
     if part not in {"", *_PARTS} or not _TOPIC.fullmatch(text):
         return None
-    text = text.strip("“”")
     dark, deep, light, accent = _THEMES[sum(part.encode()) % len(_THEMES)]
     rise = [{"kind": "slide-up", "start": 6, "duration": 18, "easing": "ease-out"}]
-    words = text[:1].upper() + text[1:]
-    title = {"id": "title", "kind": "text", "text": words, "size": 96, "color": light, "y": 36}
+    text, look = text.strip("“”"), {"size": 96, "color": light, "y": 36}
+    title = {"id": "title", "kind": "text", "text": text[:1].upper() + text[1:], **look}
     line = {"id": "line", "kind": "shape", "x": 44, "y": 62, "width": 12, "height": 1, "color": accent}
     return {
         "name": part or text[:40],
@@ -187,13 +185,12 @@ def _report(result: Mapping[str, Any], project: str) -> str:
     if "error" in result:
         return f"I changed nothing: {result['error']}."
     numbers = {scene: f"Scene {number}" for number, scene in _LINE.findall(project)}
-    steps = result.get("steps", ())
-    lines = [_report_line(step, numbers) for step in steps]
+    lines = [(str(step.get("status")), _report_line(step, numbers)) for step in result.get("steps", ())]
     if result.get("status") == "rejected":
-        return f"None of {len(lines)} steps was carried out. {'. '.join(dict.fromkeys(lines))}."
-    if any(step["status"] != "completed" for step in steps):
-        return outcome_sentence([(step["status"], line) for step, line in zip(steps, lines, strict=True)])
-    return ". ".join(lines) + "." if lines else "Nothing was changed."
+        return f"None of {len(lines)} steps was carried out. {'. '.join({line: 0 for _, line in lines})}."
+    if any(status != "completed" for status, _ in lines):
+        return outcome_sentence(lines)
+    return ". ".join(line for _, line in lines) + "." if lines else "Nothing was changed."
 
 
 def _report_line(step: Mapping[str, Any], numbers: Mapping[str, str]) -> str:

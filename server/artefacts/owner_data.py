@@ -284,7 +284,7 @@ def _require_none(existing: Sequence[str]) -> None:
         more = f" and {len(existing) - _NAMED} more" if len(existing) > _NAMED else ""
         raise Conflict(
             f"there is already {', '.join(existing[:_NAMED])}{more}; nothing was imported",
-            remedy="import the file elsewhere, or delete these first",
+            remedy="import the file elsewhere, or delete these first, which are lost then",
         )
 
 

@@ -168,7 +168,14 @@ def test_a_remedy_that_deletes_data_says_that_it_is_lost() -> None:
         for place, text in remedies.items()
         if destructive.search(text) and not re.search(r"no longer need|lost", text)
     }
-    # They name values of a setting, a fault in the bundled catalogue of voices, and what others may delete.
-    other = "upload the file: another server learns of each visit, and may change or delete it"
-    allowed = {"Use 'keep_latest' or 'delete'.", "remove the others", "remove one of them", other}
+    # They name values of a setting, a fault in the bundled catalogue of voices, what others may delete, an
+    # option, and what can be undone.
+    allowed = {
+        "Use 'keep_latest' or 'delete'.",
+        "remove the others",
+        "remove one of them",
+        "upload the file: another server learns of each visit, and may change or delete it",
+        "list them without --remove",
+        "write your own words in their place, or delete the elements",
+    }
     assert set(silent.values()) == allowed, silent

@@ -84,7 +84,7 @@ async def test_versions_are_listed_shown_compared_and_activated(
     listed = await request_ok(client, "GET", "/versions", PageVersionList)
     assert [one["summary"] for one in listed["versions"]] == [
         'heading-1: content "Say what you offer in one line" → "Fresh bread"',
-        "added form-1 (Contact) in page",
+        "added form-1 (Contact) to the page",
     ]
     assert listed["before"] is None
     newest = await request_ok(client, "GET", "/versions?limit=1", PageVersionList)

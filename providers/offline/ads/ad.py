@@ -102,9 +102,7 @@ def problems(turn: PastTurn) -> list[str]:
     timelines = [results[each].get("timeline") for each in ("sfx", "voices") if each in results]
     time = next(filter(None, timelines), {"fits": True})
     if not time["fits"]:
-        lines.append(
-            f"The ad runs {time['durationSeconds']:g} s and a second of silence, and the spot has "
-            f"{time['spotSeconds']:g} s."
-        )
+        runs, spot = time["durationSeconds"], time["spotSeconds"]
+        lines.append(f"The ad runs {runs:g} s and a second of silence, and the spot has {spot:g} s.")
         lines.append("Should I make the script shorter?")
     return lines

@@ -109,10 +109,8 @@ class DraftBasis:
     @cached_property
     def name(self) -> str:
         """The words in capitals at the beginning, in Thai and Chinese the first word; or empty."""
-        # A blank ends a sentence in Thai, and parts a foreign name.
-        language = "english" if self.language == "thai" else self.language
-        first_sentence = next(iter(split_sentences(self.client, language)), "").rstrip(".")
-        words = _CLAUSE_END.split(first_sentence, maxsplit=1)[0].split()
+        first, *_ = [*split_sentences(self.client, self.language.replace("thai", "english")), ""]
+        words = _CLAUSE_END.split(first.rstrip("."), maxsplit=1)[0].split()
         name = [*takewhile(lambda word: word != word.casefold() or _has("links", word), words)]
         while name and _has("links", name[-1]):
             name.pop()
@@ -121,8 +119,8 @@ class DraftBasis:
         named = len(name) > 1 or (name and (not others or _VERB.fullmatch(others[0])))
         if named and not _has("no_names", name[0]):
             return " ".join(name)
-        first = re.split(r"[\s,，。、]", self.client.strip())[0][:40]
-        return first if self.language in {"thai", "chinese"} else ""
+        word = re.split(r"[\s,，。、]", self.client.strip())[0][:40]
+        return word if self.language in {"thai", "chinese"} else ""
 
 
 def read_brief(conversation: OfflineConversation) -> DraftBasis | None:
@@ -139,9 +137,8 @@ def read_brief(conversation: OfflineConversation) -> DraftBasis | None:
         language = "english" if language == UNKNOWN_LANGUAGE else language
         return DraftBasis(f"{_without_request(client)}\n{context.removeprefix('None')}", language, spot_s)
     has_versions = any(call.version for turn in conversation.turns[:-1] for call in turn.calls)
-    if has_versions or "Previous conversation summary:" in conversation.system:
-        return None
-    if _NO_BRIEF.search(_without_request(text)):
+    is_later = has_versions or "Previous conversation summary:" in conversation.system
+    if is_later or _NO_BRIEF.search(_without_request(text)):
         return None
     named = (each.name for each in LANGUAGES if re.search(rf"\bin {each.name}\b", text, re.IGNORECASE))
     return DraftBasis(_without_request(text), next(named, None) or detect(text) or "english", spot_s)

@@ -130,6 +130,7 @@ class _AdInMemory(Artefact):
 
     def __init__(self, facts: Mapping[str, str]) -> None:
         self.kind, self.id = "ad", "ad-1"
+        self.stored_id = self.id
         self.facts = facts
         self.stored: dict[str, Stream] = {}
 
@@ -137,6 +138,10 @@ class _AdInMemory(Artefact):
         """Return the stored streams."""
         del count
         return {name: self.stored.get(name, Stream()) for name in names}
+
+    async def newest_by_count(self, counts: Mapping[str, int]) -> dict[str, Stream]:
+        """Return the stored streams."""
+        return await self.newest_of([*counts])
 
     async def create_versions(
         self, new: Sequence[NewVersion], fence: StepFence | None = None

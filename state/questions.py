@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
 from callsheet.state.approvals import PLAN_SCHEMA
-from callsheet.state.conversation import newest_request, turn_id
 
 Kind = Literal["interrupt", "plan", "paused"]
 ANSWERED: Final = "answered"
@@ -17,6 +16,9 @@ _CHOICE_FIELDS: Final = ("choices", "options", "facts")
 
 def answer_in_words(values: Any) -> str:
     """Return the newest message of a state if it answered a question; else empty."""
+    # The page of help loads this module, and no LangChain.
+    from callsheet.state.conversation import newest_request, turn_id  # noqa: PLC0415
+
     answered = values.get(ANSWERED) if isinstance(values, Mapping) else None
     messages = values.get("messages") or () if answered else ()
     return newest_request(messages) if answered and answered == turn_id(messages) else ""

@@ -88,7 +88,11 @@ async def test_a_random_file_with_changed_bytes_is_imported_or_refused(
         chances = random.Random(seed)
         file = random_file(seed, TEXTS)
         content = change_bytes(file.content, chances)
-        reply = await api.post("/api/campaigns/import", params={"fileName": file.name}, content=content)
+        named = {"fileName": file.name}
+        reply = await api.post("/api/campaigns/import", params=named, content=content)
+        while reply.status_code == 503:
+            # Redis did not answer in time on a busy machine: nothing is written, and one tries again.
+            reply = await api.post("/api/campaigns/import", params=named, content=content)
         assert reply.status_code in {200, 422}, (seed, reply.text)
         if reply.status_code == 422:
             assert reply.json()["remedy"], seed

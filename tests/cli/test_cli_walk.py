@@ -120,16 +120,18 @@ WALK = (
     ("ads delete harbour", "y\n", "Deleted harbour."),
     ("pages delete bakery", "y\n", "Deleted bakery."),
     ("videos delete launch", "y\n", "Deleted launch."),
+    ("data export all.jsonl", "", "all.jsonl"),
+    ("data import all.jsonl", "", "already"),
     ("completion bash", "", "complete"),
 )
 """Commands in order, with what a person types, and words of their output."""
-FAILING = ("runs cancel", "pages check")
+FAILING = ("runs cancel", "pages check", "data import")
 """Commands that are refused, or make nothing, on purpose."""
 READING = {"list", "show", "versions", "diff"}
 NAMES = {
     "LESSON": ("lessons list", "id", "script_generated"),
     "OTHER": ("lessons list", "id", "facts_extracted"),
-    "ASK": ("threads list", "thread_id", "campaign_search"),
+    "ASK": ("threads list", "thread", "campaign_search"),
     "RUN": ("runs list --id harbour", "run_id", ""),
     "KEY": ("keys list", "id", ""),
 }

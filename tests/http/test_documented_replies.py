@@ -112,7 +112,7 @@ async def call_ads(call: CheckedClient) -> None:
     names = {"names": {"Miel": "mee-ell"}}
     for path in ("/api/pronunciations", "/api/ads/ad-1/pronunciations"):
         await call("PUT", path, names)
-        assert await call("GET", path) == names
+        assert (await call("GET", path))["names"] == names["names"]
     await call("GET", "/api/voices?limit=2")
     await call("GET", f"/api/voices/{'openai/alloy@english'.replace('/', '%2F')}")
 

@@ -157,7 +157,7 @@ test("a plan is shown first, edited and approved in part, and one step is undone
   await question.getByRole("button", { name: "Keep this edit" }).click();
   await question.getByRole("checkbox").nth(2).uncheck();
   await question.getByRole("button", { name: "Approve 3 steps" }).click();
-  await answered(tab, "skipped");
+  await answered(tab, "left out");
   const plan = tab.getByRole("group", { name: "Plan of 4 steps" }).last();
   await plan.getByText("Editing scene 2").hover();
   await plan.getByRole("button", { name: /Undo “Editing scene 2/ }).click();

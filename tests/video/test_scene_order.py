@@ -40,3 +40,9 @@ async def test_the_receipt_of_a_deletion_names_the_scene(video: VideoClient):
     [run] = (await video.http.get(f"/threads/{done['threadId']}/runs")).json()
     values = (await video.http.get(f"/threads/{done['threadId']}/runs/{run['run_id']}/join")).json()
     assert values["receipt"]["text"] == "Changed: scene-4 is deleted (order) v2."
+
+
+async def test_a_scene_whose_words_are_in_no_language_is_refused(video: VideoClient):
+    audio = {"description": "Plants make food.", "spokenLanguage": "(7)"}
+    refused = await video.http.post("/api/projects", json={"id": "wrong", "scenes": [{"audio": audio}]})
+    assert (refused.status_code, "is no language" in refused.text) == (422, True)

@@ -56,24 +56,21 @@ async def test_a_request_is_503_while_the_bodies_of_others_fill_the_memory_for_b
     http: httpx.AsyncClient,
 ) -> None:
     body = b'{"metadata": {"note": "' + b"x" * 2 * MEGABYTE + b'"}}'
-    arrived, go_on = asyncio.Event(), asyncio.Event()
-
-    async def send_slowly() -> AsyncIterator[bytes]:
-        yield body[:-1]
-        arrived.set()
-        await go_on.wait()
-        yield body[-1:]
-
-    first = asyncio.create_task(http.post("/threads", content=send_slowly()))
-    await arrived.wait()
-    for _ in range(100):
-        reply = await http.post("/threads", content=body)
-        if reply.status_code != 200:
-            break
-    assert (reply.status_code, "Retry-After" in reply.headers) == (503, True)
-    assert "CALLSHEET_MAX_HELD_BYTES" in reply.json()["detail"]
-    go_on.set()
-    assert (await first).status_code == 200
+    connections = [await asyncio.open_connection(http.base_url.host, http.base_url.port) for _ in range(2)]
+    head = f"POST /threads HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(body)}\r\n\r\n"
+    for _, writer in connections:
+        writer.write(head.encode() + body[:-1])
+    replies = {asyncio.create_task(reader.readline()): (reader, writer) for reader, writer in connections}
+    [refused], [held] = await asyncio.wait(replies, return_when=asyncio.FIRST_COMPLETED)
+    assert await refused == b"HTTP/1.1 503 Service Unavailable\r\n"
+    reader, writer = replies[refused]
+    rest = await reader.readuntil(b"}")
+    assert (b"retry-after: " in rest, b"CALLSHEET_MAX_HELD_BYTES" in rest) == (True, True)
+    writer.close()
+    writer = replies[held][1]
+    writer.write(body[-1:])
+    assert await held == b"HTTP/1.1 200 OK\r\n"
+    writer.close()
     assert (await http.post("/threads", content=body)).status_code == 200
 
 

@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.fault, pytest.mark.timeout(240)]
 async def test_killed_processes_lose_no_run_repeat_no_effect_and_send_every_step_once(
     warm_parent: WarmParent, tmp_path: Path
 ) -> None:
-    plan = FaultPlan(seconds=20, lease_s=1.0, pause_s=3.0, parallel_runs=8, parallel_ads=2, kills_redis=True)
+    plan = FaultPlan(seconds=14, lease_s=1.0, pause_s=3.0, parallel_runs=8, parallel_ads=2, kills_redis=True)
     async with fault_session(plan, warm_parent, tmp_path) as faults:
         figures = await faults.run()
     sys.stdout.write(figures.table())

@@ -96,7 +96,7 @@ async def test_an_ad_whose_server_was_killed_anywhere_is_finished_by_the_same_re
     long = request.config.getoption("--long")
     count = await killable_server.count_messages(lambda base, turn: create_ad(base, f"dry-{turn}"))
     assert count > 20, "there are enough messages to be killed at"
-    for at in sample_points(count, 2, seed=20, all_points=long):
+    for at in sample_points(count, 1, seed=20, all_points=long):
         body = {"adId": f"bikes-{when}-{at}", "brief": BRIEF}
         was_killed, answers = await killed_at(killable_server, Kill(at=at, when=when), GENERATE, body)
         reply, messages = await send_to_new_server(killable_server, GENERATE, body)
@@ -128,7 +128,7 @@ async def test_a_refinement_whose_server_was_killed_anywhere_takes_effect_once(
         lambda base, turn: post(base, f"/api/ads/dry-{turn}/chat", refinement)
     )
     assert count > 15, "there are enough messages to be killed at"
-    for at in sample_points(count, 2, seed=4, all_points=long):
+    for at in sample_points(count, 1, seed=4, all_points=long):
         ad = f"refined-{at}"
         await send_to_new_server(killable_server, GENERATE, {"adId": ad, "brief": BRIEF})
         was_killed, answers = await killed_at(

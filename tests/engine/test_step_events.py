@@ -114,7 +114,7 @@ async def test_a_run_killed_anywhere_sends_every_event_of_a_step_once(
     count = await killable_server.count_messages(use)
     expected = contents(undisturbed, repeated=False)
     repeatable = contents(undisturbed, repeated=True)
-    for at in sample_points(count, 2, seed=11, all_points=request.config.getoption("--long")):
+    for at in sample_points(count, 1, seed=11, all_points=request.config.getoption("--long")):
         location: dict[str, str] = {}
         live: list[tuple[str, str, str]] = []
         use_server = partial(create_and_read, modes=modes, location=location, received=live)

@@ -459,7 +459,7 @@ async def test_a_deletion_that_a_kill_cut_short_is_repeated_and_leaves_nothing(
         return await erase_page(base, f"zyx-dry-{turn}")
 
     count = await killable_server.count_messages(erase_next)
-    for at in sample_points(count, 4, seed=3, all_points=request.config.getoption("--long")):
+    for at in sample_points(count, 2, seed=3, all_points=request.config.getoption("--long")):
         page = f"zyx-{when}-{at}-end"
         await create(page)
         await killable_server.run_until_killed(Kill(at=at, when=when), partial(erase_page, page=page))

@@ -60,7 +60,7 @@ async def test_a_turn_of_a_killed_server_is_continued_by_another_one(killable_se
     async with killable_server.serve() as base:
         expected = await versions_and_messages(base, "dry-2")
     assert len(expected[0]) > 1
-    for at in sample_points(count, 2, seed=9, all_points=request.config.getoption("--long")):
+    for at in sample_points(count, 1, seed=9, all_points=request.config.getoption("--long")):
         page = f"page-{when}-{at}"
         killed = await killable_server.run_until_killed(
             Kill(at=at, when=when), lambda base, page=page: send_edit(base, page)

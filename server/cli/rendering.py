@@ -84,7 +84,8 @@ def view_parts(kind: Kind, view: View) -> Iterator[RenderableType]:
     """Yield the parts of a thing's view."""
     if kind is ADS:
         brief = view.get("brief") or {}
-        yield facts({"Ad": text(view["adId"], "cyan"), "For": brief.get("clientDescription")})
+        title = text(view["title"], "cyan")
+        yield facts({"Ad": view["adId"], "Title": title, "For": brief.get("clientDescription")})
         yield from ad_parts(view)
     elif kind is PAGES:
         active = view["activeVersionId"]
@@ -93,10 +94,10 @@ def view_parts(kind: Kind, view: View) -> Iterator[RenderableType]:
         yield _outline(view["page"]["root"])
     elif kind is LESSONS:
         student = " · ".join(filter(None, (view["childAge"], view["childInterest"], view["learningStyle"])))
-        yield facts({"Lesson": text(view["topic"], "cyan"), "Status": view["status"], "Student": student})
+        yield facts({"Lesson": text(view["title"], "cyan"), "Status": view["status"], "Student": student})
         yield from lesson_parts(view)
     elif kind is VIDEOS:
-        yield facts({"Video": text(view["name"] or view["id"], "cyan")})
+        yield facts({"Video": text(view["title"], "cyan")})
         yield scenes_table(view)
     else:
         named = {name.replace("_", " ").capitalize(): _cell_text(value) for name, value in view.items()}

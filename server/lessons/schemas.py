@@ -213,6 +213,8 @@ class LessonMessage(TypedDict):
 class SessionView(_Lesson):
     """A session with its messages and assets."""
 
+    title: str
+    """As in a list."""
     session: Session
     messages: list[LessonMessage]
     assets: list[Asset]
@@ -222,6 +224,8 @@ class SessionSummary(TypedDict):
     """A session in a list."""
 
     id: str
+    title: str
+    """The title that a person gave it, else its topic, else its first message."""
     status: Status
     workflowStep: Step
     waitsFor: WaitingFor | None

@@ -8,7 +8,9 @@ from typing import Any, Final
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
 from callsheet.server.artefacts.service import ArtefactService
+from callsheet.server.artefacts.titles import read_cards
 from callsheet.server.engine.worker import Worker
+from callsheet.server.http.context import AppContext
 from callsheet.state import conversation
 from callsheet.state.lessons import lesson
 from callsheet.state.lessons.lesson import Session
@@ -126,17 +128,23 @@ def _message(
 
 
 async def list_sessions(
-    storage: Storage, service: ArtefactService, owner: str, start: int, limit: int
+    ctx: AppContext, service: ArtefactService, owner: str, start: int, limit: int
 ) -> dict[str, Any]:
     """Return up to `limit` of the owner's sessions, last changed first.
 
     `start` and `next` are indexes in the list of all the owner's threads; a `next` of 0 is the end.
     """
-    records, next_start = await _records(storage, owner, service.graph, start, limit)
-    artefacts = [Artefact(storage, service.kind, record.id, owner) for record in records]
-    snapshots = await asyncio.gather(*(snapshot(artefact) for artefact in artefacts))
+    records, next_start = await _records(ctx.storage, owner, service.graph, start, limit)
+    artefacts = [Artefact(ctx.storage, service.kind, record.id, owner) for record in records]
+    snapshots, cards = await asyncio.gather(
+        asyncio.gather(*(snapshot(artefact) for artefact in artefacts)),
+        read_cards(ctx, records, with_words=False),
+    )
     return {
-        "sessions": [_session_summary(*pair) for pair in zip(records, snapshots, strict=True)],
+        "sessions": [
+            _session_summary(record, shown) | {"title": card.title}
+            for record, shown, card in zip(records, snapshots, cards, strict=True)
+        ],
         "next": next_start,
     }
 

@@ -110,16 +110,18 @@ async def get_lesson_session(
     interrupts = pending_interrupts(state)
     messages = await sessions.messages_view(ctx.worker, thread, state.values.get("messages", []))
     of_thread = await titles(ctx, thread.owner, [thread.id])
+    lesson, written = Lesson(ctx.storage, thread), snapshot.session.generatedScript
     return {
         "sessionId": thread.id,
         "title": of_thread.get(thread.id, thread.id),
         **sessions.lesson_view(
             snapshot, sessions.pending_question(interrupt.value for interrupt in interrupts)
         ),
+        "speech": await audio.speech_of_newest(lesson, written) if written else None,
         "interrupt": {"id": interrupts[0].id, "value": interrupts[0].value} if interrupts else None,
         "session": snapshot.session.model_dump(mode="json"),
         "messages": messages,
-        "assets": await edits.list_assets(Lesson(ctx.storage, thread)),
+        "assets": await edits.list_assets(lesson),
     }
 
 

@@ -74,6 +74,8 @@ class _Lesson(TypedDict):
     """The proposed facts."""
     confirmedFacts: list[Fact]
     narration: Narration | None
+    speech: str | None
+    """How long the narration is spoken, by estimate; a session has it as measured, where it was rendered."""
     topic: str | None
     learningObjective: str | None
     childAge: str | None

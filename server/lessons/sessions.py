@@ -14,6 +14,7 @@ from callsheet.server.http.context import AppContext
 from callsheet.state import conversation
 from callsheet.state.lessons import lesson
 from callsheet.state.lessons.lesson import Session
+from callsheet.state.lessons.narration import speech_words
 from callsheet.state.times import iso_time_or_none
 from callsheet.state.versions import Version
 from callsheet.storage.artefacts.artefacts import Artefact
@@ -50,7 +51,7 @@ def lesson_view(lesson_snapshot: LessonSnapshot, question: str | None) -> dict[s
     facts, student, narration = (
         lesson_snapshot.newest.get(name) for name in ("facts", "student", "narration")
     )
-    fields = session.model_dump(mode="json")
+    fields, script = session.model_dump(mode="json"), session.generatedScript
     return {
         "status": session.status,
         "workflowStep": step,
@@ -60,6 +61,7 @@ def lesson_view(lesson_snapshot: LessonSnapshot, question: str | None) -> dict[s
         "facts": fields["extractedFacts"],
         "confirmedFacts": fields["confirmedFacts"],
         "narration": fields["generatedScript"],
+        "speech": speech_words(script.estimated_speech_s, measured=False) if script else None,
         "topic": session.topic,
         "learningObjective": session.learningObjective,
         "childAge": session.childAge,

@@ -82,10 +82,9 @@ export function Workspace({ thread: id }: { thread: string }) {
   const thread = useMemo(() => new ThreadModel(id), [id]);
   useEffect(() => {
     thread.open();
-    return () => thread.dispose();
+    return () => { thread.dispose(); pageTitle.value = ""; };
   }, [thread]);
   useSignalEffect(() => { pageTitle.value = thread.title.value; });
-  useEffect(() => () => { pageTitle.value = ""; }, []);
   const { query } = location.value;
   const asking = thread.asking.value;
   const lost = thread.error.value !== null && thread.error.value.status !== 0 && thread.items.value.length === 0;

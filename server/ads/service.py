@@ -50,17 +50,17 @@ NO_CONVERSATION: Final = "No conversation found. Generate initial ad first."
 
 
 async def generate_run(
-    storage: Storage, body: AdGenerate, caller: RequestContext, entered: Mapping[str, Any] | None = None
+    storage: Storage, body: AdGenerate, caller: RequestContext, form: Mapping[str, Any] | None = None
 ) -> RunRequest:
     """Return the run that makes an ad, or restarts an existing one from another brief; write nothing.
 
-    `entered` is what the person entered, if it was no brief.
+    `form` has what the person entered, if it was no brief.
     Raises `Invalid` for an invalid brief, and `Missing` for another ad's conversation.
     """
     parsed_brief = brief.parse(body.brief, language=body.language, market=body.market, duration=body.duration)
     thread = await ADS.find_thread(storage, body.adId, caller.owner, body.conversationId)
     options = {"language": body.language, "market": body.market, "duration": body.duration}
-    shown = form_fields(body.brief if entered is None else entered, options)
+    shown = form_fields(body.brief if form is None else form, options)
     graph_input: dict[str, Any] = {
         "ad_id": body.adId,
         "brief": parsed_brief,
@@ -95,10 +95,10 @@ async def campaign_run(
     artefact = Artefact(storage, KIND, ad_id, owner)
     sources.require_unused(artefact, await artefact.meta(), fact, caller.idempotency_key)
     fields = body.model_dump(exclude={"campaignIds", "adId", "client", "wish"}, exclude_none=True)
-    made_of = [f"{one.company}: {offer_of(one)}" for one in campaigns]
-    entered = {"campaigns": made_of, "client": body.client, "wish": body.wish}
+    offers_of = [f"{one.company}: {offer_of(one)}" for one in campaigns]
+    form = {"campaigns": offers_of, "client": body.client, "wish": body.wish}
     generate = AdGenerate(adId=ad_id, brief=offers, **fields)
-    return await generate_run(storage, generate, caller, entered), fact
+    return await generate_run(storage, generate, caller, form), fact
 
 
 async def chat_run(worker: Worker, ad_id: str, body: AdChat, caller: RequestContext) -> RunRequest:

@@ -130,11 +130,11 @@ async def find_times(lesson: Lesson, version: str | None) -> Sequence[tuple[floa
 async def speech_of_newest(lesson: Lesson, newest: Narration) -> str:
     """Return the length of the newest narration's speech in words: measured if it was rendered."""
     if times := await find_times(lesson, None):
-        return speech_words(_spoken_s(times), measured=True)
+        return speech_words(_speech_s(times), measured=True)
     return speech_words(newest.estimated_speech_s, measured=False)
 
 
-def _spoken_s(times: Sequence[Sequence[float]]) -> float:
+def _speech_s(times: Sequence[Sequence[float]]) -> float:
     return sum(end - start for start, end in times)
 
 
@@ -177,7 +177,7 @@ def _options(score: NarrationScore, notices: list[str]) -> Mapping[str, Any]:
 def _view(score: NarrationScore, record: RecordingRecord) -> NarrationRendering:
     details, request, session = record["details"], score.request, score.lesson.thread.id
     chosen = request.model_dump(exclude_none=True) | {"sessionId": session}
-    speech = speech_words(_spoken_s(details["times"]), measured=True)
+    speech = speech_words(_speech_s(details["times"]), measured=True)
     return NarrationRendering(
         sessionId=session,
         version=score.version,

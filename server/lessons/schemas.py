@@ -75,7 +75,7 @@ class _Lesson(TypedDict):
     confirmedFacts: list[Fact]
     narration: Narration | None
     speech: str | None
-    """How long the narration is spoken, by estimate; a session has it as measured, where it was rendered."""
+    """Length of the speech in words, by estimate; in a session as measured, where it was rendered."""
     topic: str | None
     learningObjective: str | None
     childAge: str | None

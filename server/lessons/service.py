@@ -122,8 +122,8 @@ async def turn_run(
         return await decision_run(worker, thread, caller, body.given_answer)
     if body.selectedFacts is None:
         text = clean_message(message, MAX_PASTED)
-        entered = await _entered(worker.storage, thread, text)
-        graph_input = {**options, "messages": [human_message(text, entered)]}
+        form = await _upload_form(worker.storage, thread, text)
+        graph_input = {**options, "messages": [human_message(text, form)]}
         what = {"ask": "chat", "message": text, **options}
         if answer_run := await budget_answer_run(worker, thread, caller, text, what):
             return answer_run
@@ -141,7 +141,7 @@ async def turn_run(
     return _decision_run((thread, caller), message or _NARRATE, what, calls, options)
 
 
-async def _entered(storage: Storage, thread: Thread, text: str) -> dict[str, str]:
+async def _upload_form(storage: Storage, thread: Thread, text: str) -> dict[str, str]:
     """Return the fields of a message about an uploaded file; empty for another message."""
     if UPLOADED not in text:
         return {}

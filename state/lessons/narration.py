@@ -154,9 +154,9 @@ class Narration(BaseModel):
         new = {segment.id: segment for segment in changed}
         segments = tuple(new.get(segment.id, segment) for segment in self.segments)
         update = {"segments": segments, "key_terms_count": key_terms(segments)}
-        return self.model_copy(update=update).graded(self.warnings)
+        return self.model_copy(update=update).with_readability(self.warnings)
 
-    def graded(self, notes: Sequence[str]) -> "Narration":
+    def with_readability(self, notes: Sequence[str]) -> "Narration":
         """Return the narration with these warnings and its words' reading level, if there is a formula."""
         level = self.reading_level
         kept = [note for note in notes if not note.startswith(_HARDER)]

@@ -247,7 +247,7 @@ async def test_a_briefs_message_carries_what_the_person_entered(client: httpx.As
         "duration": 20,
         "notes": "",
     }
-    cases = {
+    cases: dict[str, tuple[dict[str, Any], Any]] = {
         "ad-1": ({"brief": words}, words),
         "ad-2": ({"brief": words, "market": "PT"}, {"brief": words, "market": "PT"}),
         "ad-3": (

@@ -429,10 +429,10 @@ async def test_a_segment_that_a_person_changed_is_named_where_it_is_written_agai
     ok(await lesson_client.request("PATCH", NARRATION, json={"segments": edit, "version": "v1"}))
     reply = await lesson_client.send("make it 40 seconds")
     assert words not in json.dumps(reply["narration"])
-    told = "written again although you had changed it: hook; v2 has your words"
-    assert told in reply["narration"]["warnings"]
+    warning = "written again although you had changed it: hook; v2 has your words"
+    assert warning in reply["narration"]["warnings"]
     again = await lesson_client.send("make it 90 seconds")
-    assert told not in again["narration"]["warnings"]
+    assert warning not in again["narration"]["warnings"]
 
 
 async def test_the_reading_level_is_that_of_the_words_after_an_edit_by_hand(
@@ -461,7 +461,7 @@ async def test_the_length_of_speech_is_an_estimate_until_the_narration_was_rende
     lesson_client: LessonClient,
 ) -> None:
     reply = await lesson_client.create_narration()
-    spoken = sum(one["speech_duration"] for one in reply["narration"]["segments"])
-    words = f"about {spoken:.0f} s of it spoken, by estimate"
+    seconds = sum(one["speech_duration"] for one in reply["narration"]["segments"])
+    words = f"about {seconds:.0f} s of it spoken, by estimate"
     assert f"60 s in 4 segments, {words}." in reply["message"]
     assert (await lesson_client.get_session())["speech"] == words

@@ -24,9 +24,9 @@ async def render(client: LessonClient, **body: Any) -> httpx.Response:
 
 async def assert_measured(client: LessonClient, rendering: dict[str, Any]) -> None:
     """The notices and the lesson have the length of the speech in the same words, as it was rendered."""
-    spoken = (await client.get_session())["speech"]
-    assert spoken == f"{sum(end - start for start, end in rendering['times']):.1f} s of it spoken, measured"
-    length = f"{rendering['seconds']:.1f} s, {spoken}."
+    words = (await client.get_session())["speech"]
+    assert words == f"{sum(end - start for start, end in rendering['times']):.1f} s of it spoken, measured"
+    length = f"{rendering['seconds']:.1f} s, {words}."
     assert rendering["notices"] == ["Preview voice: preview voice 1 speaks", length]
 
 

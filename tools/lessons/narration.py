@@ -102,7 +102,7 @@ async def write_narration(
     assignment = _assignment(brief, plan, frozenset(fact for one in keep for fact in one.facts))
     writer = _Writer(await model_for(model, brief.language), brief, assignment, earlier)
     draft = await writer.repair(await writer.draft())
-    kept = _moved(brief, keep)
+    kept = _with_new_times(brief, keep)
     assembled = _assemble(brief, writer, draft, kept)
     before = earlier.segments if earlier else kept
     changed = tuple(segment.id for segment in assembled.segments if segment not in before)
@@ -292,7 +292,7 @@ def _full_plan(brief: NarrationBrief, keep: Sequence[Segment]) -> SlotPlan:
     return [(slot, None) for slot in narration.slots(brief.total_s, brief.language) if slot.type not in kinds]
 
 
-def _moved(brief: NarrationBrief, keep: Sequence[Segment]) -> tuple[Segment, ...]:
+def _with_new_times(brief: NarrationBrief, keep: Sequence[Segment]) -> tuple[Segment, ...]:
     """Return the segments with the same words in the times of the brief's length."""
     slots = {slot.type: slot for slot in narration.slots(brief.total_s, brief.language)}
     times = {kind: {"start_time": slot.start_time, "duration": slot.duration} for kind, slot in slots.items()}
@@ -336,7 +336,7 @@ def _assemble(
             language=brief.language,
         )
     notes = [*draft.notes, *writer.notes, *_warnings(draft, writer.assignment)]
-    return assembled.graded(notes)
+    return assembled.with_readability(notes)
 
 
 def _segment(slot: Slot, draft: ScriptDraft, assignment: Assignment) -> Segment:

@@ -324,9 +324,7 @@ async def ad_list(ctx: AppContext, owner: str, after: str | None, limit: int) ->
     )
     named = zip(page.ids, metas, strict=True)
     known = [(ad_id, meta) for ad_id, meta in named if meta.get("owner") == owner]
-    records = await threads.get_many(ctx.storage, [meta.get("thread", ad_id) for ad_id, meta in known], owner)
-    stored = [one for one in records if one]
-    of_thread = dict(zip((one.id for one in stored), await titles(ctx, stored), strict=True))
+    of_thread = await titles(ctx, owner, [meta.get("thread", ad_id) for ad_id, meta in known])
     shown = [
         _summary(ad_id, meta) | {"title": of_thread.get(meta.get("thread", ad_id), ad_id)}
         for ad_id, meta in known

@@ -33,6 +33,7 @@ from callsheet.server.artefacts.event_schemas import turn_events
 from callsheet.server.artefacts.features import FeatureApi
 from callsheet.server.artefacts.schemas import ArtefactDeleted, VersionDiff
 from callsheet.server.artefacts.service import CHAT, RequestContext
+from callsheet.server.artefacts.titles import titles
 from callsheet.server.artefacts.views import VersionPage, VersionQuery
 from callsheet.server.http import replies
 from callsheet.server.http.auth import current_owner
@@ -106,7 +107,10 @@ async def list_ads(
 async def get_ad(ad_id: str, request: Request) -> dict[str, Any]:
     """Show an ad: record, brief, newest and active versions, times, mixer."""
     ref = await _ad_ref(ad_id, request)
-    return await edits.ad_view(ref, (await app_context(request).worker.state(ref.thread)).values)
+    ctx = app_context(request)
+    of_thread = await titles(ctx, ref.thread.owner, [ref.thread.id])
+    shown = await edits.ad_view(ref, (await ctx.worker.state(ref.thread)).values)
+    return shown | {"title": of_thread.get(ref.thread.id, ref.artefact.id)}
 
 
 @router.delete("/ads/{ad_id}", responses=documented_responses(*_READ, 409, reply=ArtefactDeleted))

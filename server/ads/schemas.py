@@ -215,7 +215,7 @@ class StreamLocks(TypedDict):
     locks: list[StreamLock]
 
 
-class AdView(AdSummary):
+class AdView(ListedAd):
     """An ad with its streams, timeline and mixer."""
 
     brief: Brief | None

@@ -31,6 +31,7 @@ from callsheet.state.ads import ad, brief
 from callsheet.state.ads.ad import AdState
 from callsheet.state.ads.timeline import Timeline
 from callsheet.state.campaigns.offers import campaign_brief, offer_of
+from callsheet.state.entered import form_fields
 from callsheet.state.errors import Missing, Refused
 from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.storage.campaigns import library as libraries
@@ -48,19 +49,24 @@ NO_CONVERSATION: Final = "No conversation found. Generate initial ad first."
 """Error of a chat about an ad without a conversation."""
 
 
-async def generate_run(storage: Storage, body: AdGenerate, caller: RequestContext) -> RunRequest:
+async def generate_run(
+    storage: Storage, body: AdGenerate, caller: RequestContext, form: Mapping[str, Any] | None = None
+) -> RunRequest:
     """Return the run that makes an ad, or restarts an existing one from another brief; write nothing.
 
+    `form` has what the person entered, if it was no brief.
     Raises `Invalid` for an invalid brief, and `Missing` for another ad's conversation.
     """
     parsed_brief = brief.parse(body.brief, language=body.language, market=body.market, duration=body.duration)
     thread = await ADS.find_thread(storage, body.adId, caller.owner, body.conversationId)
+    options = {"language": body.language, "market": body.market, "duration": body.duration}
+    shown = form_fields(body.brief if form is None else form, options)
     graph_input: dict[str, Any] = {
         "ad_id": body.adId,
         "brief": parsed_brief,
         "language": parsed_brief["language"],
         "market": parsed_brief["market"],
-        "messages": [human_message(brief.message(parsed_brief))],
+        "messages": [human_message(brief.message(parsed_brief), shown)],
     }
     request = run_request(thread, caller, {"ask": "generate", "brief": parsed_brief}, input=graph_input)
     # The claim stores the brief's facts where there are none.
@@ -89,7 +95,10 @@ async def campaign_run(
     artefact = Artefact(storage, KIND, ad_id, owner)
     sources.require_unused(artefact, await artefact.meta(), fact, caller.idempotency_key)
     fields = body.model_dump(exclude={"campaignIds", "adId", "client", "wish"}, exclude_none=True)
-    return await generate_run(storage, AdGenerate(adId=ad_id, brief=offers, **fields), caller), fact
+    offers_of = [f"{one.company}: {offer_of(one)}" for one in campaigns]
+    form = {"campaigns": offers_of, "client": body.client, "wish": body.wish}
+    generate = AdGenerate(adId=ad_id, brief=offers, **fields)
+    return await generate_run(storage, generate, caller, form), fact
 
 
 async def chat_run(worker: Worker, ad_id: str, body: AdChat, caller: RequestContext) -> RunRequest:

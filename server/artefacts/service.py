@@ -21,6 +21,7 @@ from callsheet.state.ads import brief
 from callsheet.state.approvals import check_answer, consent
 from callsheet.state.budgets import RAISE_BUDGET
 from callsheet.state.context import Context
+from callsheet.state.entered import ENTERED
 from callsheet.state.errors import Conflict, Invalid, Missing
 from callsheet.state.owners import LOCAL, storage_id
 from callsheet.state.plan import canonical_json
@@ -182,10 +183,14 @@ def clean_message(text: str, limit: int = brief.MAX_TEXT) -> str:
     return cleaned
 
 
-def human_message(content: str) -> dict[str, str]:
-    """Return a user's message as input of a graph."""
+def human_message(content: str, entered: str | Mapping[str, Any] = "") -> dict[str, Any]:
+    """Return a user's message as input of a graph.
+
+    `entered` is what the person entered, where the model reads other words: a text, or the fields of a form.
+    """
     # The id is stored with the run, so that a resumed run adds the message once.
-    return {"role": "user", "content": content, "id": uuid.uuid4().hex}
+    message = {"role": "user", "content": content, "id": uuid.uuid4().hex}
+    return message | ({"additional_kwargs": {ENTERED: entered}} if entered else {})
 
 
 def run_request(

@@ -7,8 +7,10 @@ from typing import Any, Final
 from callsheet.server.http.context import AppContext
 from callsheet.server.langgraph.threads import newest_values
 from callsheet.state.cards import Card, search_words, shorten
+from callsheet.state.entered import entered_text
 from callsheet.storage.artefacts import cards
 from callsheet.storage.artefacts.cards import ThreadCard
+from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import Thread
 
 TITLE: Final = "title"
@@ -17,9 +19,11 @@ _MAX_WORDS: Final = 12_000
 """Characters of a conversation that a search looks at."""
 
 
-async def titles(ctx: AppContext, records: Sequence[Thread]) -> list[str]:
-    """Return the title of each thread; of one without a name and a message, the id of what it is about."""
-    return [card.title for card in await read_cards(ctx, records, with_words=False)]
+async def titles(ctx: AppContext, owner: str, ids: Sequence[str]) -> dict[str, str]:
+    """Return the titles of the owner's threads by id; else the id of what each is about."""
+    records = [one for one in await threads.get_many(ctx.storage, ids, owner) if one]
+    shown = await read_cards(ctx, records, with_words=False)
+    return {record.id: card.title for record, card in zip(records, shown, strict=True)}
 
 
 async def read_cards(ctx: AppContext, records: Sequence[Thread], *, with_words: bool) -> list[ThreadCard]:
@@ -91,7 +95,10 @@ def _field(message: Any, name: str) -> Any:
 
 
 def _text(message: Any) -> str:
-    content = _field(message, "content") if not isinstance(message, str) else message
+    if isinstance(message, str):
+        return message
+    entered = entered_text({"additional_kwargs": _field(message, "additional_kwargs")})
+    content = entered or _field(message, "content")
     if isinstance(content, list):
         parts = (part.get("text", "") if isinstance(part, Mapping) else part for part in content)
         return " ".join(str(part) for part in parts)

@@ -26,12 +26,12 @@ from callsheet.server.cli.remedies import in_terminal
 from callsheet.server.cli.text_input import read_bytes, read_text
 from callsheet.server.cli.turns import StoppedError, TurnMessage, send
 from callsheet.server.settings.installation import program
+from callsheet.state.entered import UPLOADED
 from callsheet.state.errors import Conflict, Invalid, Missing, Unavailable
 from callsheet.state.owners import LOCAL
 from callsheet.state.uploads import MAX_IMPORT
 
 _REQUEST_FIELDS: Final = ("language", "market", "duration")
-_UPLOADED: Final = "Find the facts in the file I uploaded."
 _STDIO: Final = "-"
 _QUIZ_FORMATS: Final = {".md": "md", ".csv": "csv", ".zip": "qti", ".json": "json"}
 _TIMING: Final = {"measured": "measured on the rendered speech", "written": "those of the written narration"}
@@ -586,7 +586,7 @@ def _upload(client: ServerClient, session: str, args: Args) -> tuple[str, str]:
     path = "/api/agent-create/session/source/files"
     reply = client.call("POST", path, content=read_bytes(args.file), params=params)
     words = read_text(args.text, None, "the message") if args.text is not None else ""
-    return reply.headers.get("x-session-id") or session, f"{words}\n\n{_UPLOADED}".strip()
+    return reply.headers.get("x-session-id") or session, f"{words}\n\n{UPLOADED}".strip()
 
 
 def _cell(name: str, value: Any) -> Any:

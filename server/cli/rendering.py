@@ -70,7 +70,7 @@ def _changes(kind: Kind, reply: View, view: View) -> Iterator[RenderableType]:
     elif kind is PAGES and changed:
         yield _page_changes(reply)
     elif kind is LESSONS:
-        yield from _lesson_changes(reply, changed)
+        yield from _lesson_changes(reply, view, changed)
     elif kind is VIDEOS:
         yield scenes_table(view)
     elif kind is CAMPAIGNS and reply.get("campaigns"):
@@ -84,7 +84,8 @@ def view_parts(kind: Kind, view: View) -> Iterator[RenderableType]:
     """Yield the parts of a thing's view."""
     if kind is ADS:
         brief = view.get("brief") or {}
-        yield facts({"Ad": text(view["adId"], "cyan"), "For": brief.get("clientDescription")})
+        title = text(view["title"], "cyan")
+        yield facts({"Ad": view["adId"], "Title": title, "For": brief.get("clientDescription")})
         yield from ad_parts(view)
     elif kind is PAGES:
         active = view["activeVersionId"]
@@ -93,10 +94,10 @@ def view_parts(kind: Kind, view: View) -> Iterator[RenderableType]:
         yield _outline(view["page"]["root"])
     elif kind is LESSONS:
         student = " · ".join(filter(None, (view["childAge"], view["childInterest"], view["learningStyle"])))
-        yield facts({"Lesson": text(view["topic"], "cyan"), "Status": view["status"], "Student": student})
+        yield facts({"Lesson": text(view["title"], "cyan"), "Status": view["status"], "Student": student})
         yield from lesson_parts(view)
     elif kind is VIDEOS:
-        yield facts({"Video": text(view["name"] or view["id"], "cyan")})
+        yield facts({"Video": text(view["title"], "cyan")})
         yield scenes_table(view)
     else:
         named = {name.replace("_", " ").capitalize(): _cell_text(value) for name, value in view.items()}
@@ -290,12 +291,12 @@ def _elements(element: View, depth: int) -> Iterator[tuple[int, View]]:
         yield from _elements(child, depth + 1)
 
 
-def _lesson_changes(reply: View, changed: set[str]) -> Iterator[RenderableType]:
+def _lesson_changes(reply: View, view: View, changed: set[str]) -> Iterator[RenderableType]:
     value = (reply.get("interrupt") or {}).get("value") or {}
     if value.get("facts"):
         yield facts_table(value["facts"])
     elif reply.get("narration") and "narration" in changed:
-        yield narration_parts(reply["narration"])
+        yield narration_parts(reply["narration"], view.get("speech"))
     if value.get("images"):
         yield images_table(value["images"])
 
@@ -305,7 +306,7 @@ def lesson_parts(view: View) -> Iterator[RenderableType]:
     if view["facts"]:
         yield facts_table([{"number": place, **fact} for place, fact in enumerate(view["facts"], 1)])
     if view["narration"]:
-        yield narration_parts(view["narration"])
+        yield narration_parts(view["narration"], view.get("speech"))
 
 
 def facts_table(items: Sequence[View]) -> Table:
@@ -334,11 +335,12 @@ def _choice_table(name: str, words: str, last: str) -> Table:
     return table
 
 
-def narration_parts(narration: View) -> Group:
-    """Return a narration with the times of its segments."""
+def narration_parts(narration: View, speech: str | None = None) -> Group:
+    """Return a narration with the times of its segments; `speech` says how long it is spoken."""
     width = max(map(len, _SEGMENTS.values()))
     measured = (narration.get("readability") or {}).get("grade")
-    heading = f"  {narration['total_duration']} s, {reading_levels(narration['reading_level'], measured)}"
+    levels = reading_levels(narration["reading_level"], measured)
+    heading = "  " + ", ".join(filter(None, (f"{narration['total_duration']} s", speech, levels)))
     rows = [
         _Timed(
             segment["start_time"],

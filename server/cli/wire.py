@@ -36,6 +36,7 @@ from callsheet.server.cli.turns import (
 )
 from callsheet.server.settings.installation import program
 from callsheet.state import questions
+from callsheet.state.entered import entered_text
 from callsheet.state.errors import CallsheetError, Conflict, Invalid, Missing
 
 _MOST_RECENT: Final = 500
@@ -119,7 +120,8 @@ def show_thread(client: ServerClient, args: Args) -> None:
 
 def _dialogue(messages: list[Mapping[str, Any]]) -> Iterator[Any]:
     for message in messages:
-        if message.get("type") in {"human", "ai"} and (words := content_text(message.get("content"))):
+        words = entered_text(message) or content_text(message.get("content"))
+        if message.get("type") in {"human", "ai"} and words:
             who = "You" if message["type"] == "human" else "Model"
             yield Text.assemble((f"{who}  ", "bold"), text(words))
 

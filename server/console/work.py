@@ -114,6 +114,13 @@ async def list_recent(
     return views[:limit]
 
 
+async def get_recent(ctx: AppContext, owner: str, thread: str) -> list[dict[str, Any]]:
+    """Return the conversation with this id; nothing for another owner's."""
+    records = [one for one in await threads.get_many(ctx.storage, [thread], owner) if one]
+    shown = await read_cards(ctx, records, with_words=False)
+    return [_recent_view(record, card) for record, card in zip(records, shown, strict=True)]
+
+
 def _recent_view(thread: Thread, card: ThreadCard) -> dict[str, Any]:
     return {
         **thread_fields(thread),

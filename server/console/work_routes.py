@@ -79,13 +79,16 @@ async def list_recent(
         ),
     ] = "",
     limit: Annotated[int, Query(ge=1, le=work.MAX_SEARCHED)] = 20,
+    thread: Annotated[str, Query(max_length=300, description="Id of the only thread to list")] = "",
 ) -> list[dict[str, Any]]:
-    """List the latest threads, or those of the newest 500 in which all the words occur.
+    """List the latest threads, or those of the newest 500 in which all the words occur, or one.
 
     Of an ad its brief and drafts are looked at, of a page and a video their texts, of a lesson topic, facts,
     narration and quiz, and of each what people wrote. A `title` in a thread's metadata is its title.
     """
     ctx, owner = app_context(request), current_owner(request)
+    if thread:
+        return await work.get_recent(ctx, owner, thread)
     return await work.list_recent(ctx, owner, q.strip(), limit, request.is_disconnected)
 
 

@@ -1,7 +1,7 @@
 """The sound of a narration, whole or by segment, kept by the digest of all that it is made of."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any, Final, Literal
 from urllib.parse import urlencode
@@ -16,7 +16,7 @@ from callsheet.server.lessons import edits
 from callsheet.server.lessons.edits import Lesson
 from callsheet.state.ads.profiles import PROFILES
 from callsheet.state.errors import Conflict, Missing, NotInstalled
-from callsheet.state.lessons.narration import Narration, Segment
+from callsheet.state.lessons.narration import Narration, Segment, speech_words
 from callsheet.state.pronunciations import respell
 from callsheet.storage import pronunciations
 from callsheet.storage.artefacts import recordings
@@ -108,9 +108,10 @@ async def times_of(lesson: Lesson, version: str | None) -> Sequence[tuple[float,
 
     Raises as `read_score`, too.
     """
+    score = await read_score(lesson, NarrationSound(version=version))
     for file_format in ("mp3", "ogg", "wav"):
-        score = await read_score(lesson, NarrationSound(version=version, format=file_format))
-        if record := await find_rendering(score):
+        request = NarrationSound(version=version, format=file_format)
+        if record := await find_rendering(replace(score, request=request)):
             return [(start, end) for start, end in record["details"]["times"]]
     raise Missing(
         "the narration was not rendered, or more than a day ago, so its speech has no times",
@@ -124,6 +125,17 @@ async def find_times(lesson: Lesson, version: str | None) -> Sequence[tuple[floa
         return await times_of(lesson, version)
     except (Missing, Conflict, NotInstalled):
         return None
+
+
+async def speech_of_newest(lesson: Lesson, newest: Narration) -> str:
+    """Return the length of the newest narration's speech in words: measured if it was rendered."""
+    if times := await find_times(lesson, None):
+        return speech_words(_speech_s(times), measured=True)
+    return speech_words(newest.estimated_speech_s, measured=False)
+
+
+def _speech_s(times: Sequence[Sequence[float]]) -> float:
+    return sum(end - start for start, end in times)
 
 
 async def render(score: NarrationScore, report: Report) -> NarrationRendering:
@@ -165,6 +177,7 @@ def _options(score: NarrationScore, notices: list[str]) -> Mapping[str, Any]:
 def _view(score: NarrationScore, record: RecordingRecord) -> NarrationRendering:
     details, request, session = record["details"], score.request, score.lesson.thread.id
     chosen = request.model_dump(exclude_none=True) | {"sessionId": session}
+    speech = speech_words(_speech_s(details["times"]), measured=True)
     return NarrationRendering(
         sessionId=session,
         version=score.version,
@@ -175,6 +188,6 @@ def _view(score: NarrationScore, record: RecordingRecord) -> NarrationRendering:
         seconds=details["seconds"],
         loudnessLufs=details["loudnessLufs"],
         truePeakDbtp=details["truePeakDbtp"],
-        notices=details["notices"],
+        notices=[*details["notices"], f"{details['seconds']:.1f} s, {speech}."],
         times=details["times"],
     )

@@ -151,12 +151,8 @@ async def edit_narration(
             f"the narration is {current.id} by now, not {version}",
             remedy="read it again, and send the change with its version",
         )
-    return await _write_narration(
-        lesson,
-        head,
-        current.data,
-        await asyncio.to_thread(narration.apply_edits, _parse(current), edits),
-    )
+    new = await asyncio.to_thread(narration.apply_edits, _parse(current), edits)
+    return await _write_narration(lesson, head, _with_own(current, new, [one.id for one in edits]), new)
 
 
 async def restore_narration(lesson: Lesson, version: str, segments: Sequence[str]) -> NarrationVersion:
@@ -164,7 +160,13 @@ async def restore_narration(lesson: Lesson, version: str, segments: Sequence[str
     head, current = await _editable_narration(lesson)
     earlier = await get_narration(lesson, version)
     new = narration.restore_segments(_parse(current), _parse(earlier), segments)
-    return await _write_narration(lesson, head, current.data if segments else earlier.data, new, earlier.id)
+    base = _with_own(current, new, segments) if segments else earlier.data
+    return await _write_narration(lesson, head, base, new, earlier.id)
+
+
+def _with_own(current: Version, new: Narration, names: Sequence[str]) -> dict[str, Any]:
+    """Return the data of the current narration with these segments as the person's own."""
+    return {**current.data, **narration.own_segments(current.data, [new.segment(one).id for one in names])}
 
 
 async def _write_narration(

@@ -13,6 +13,7 @@ from callsheet.server.artefacts.event_schemas import turn_events
 from callsheet.server.artefacts.features import FeatureApi
 from callsheet.server.artefacts.schemas import ArtefactDeleted, VersionDiff
 from callsheet.server.artefacts.service import RequestContext
+from callsheet.server.artefacts.titles import titles
 from callsheet.server.artefacts.views import VersionQuery
 from callsheet.server.artefacts.zip_files import download_headers
 from callsheet.server.engine.execution import pending_interrupts
@@ -108,15 +109,19 @@ async def get_lesson_session(
     state = await ctx.worker.state(thread)
     interrupts = pending_interrupts(state)
     messages = await sessions.messages_view(ctx.worker, thread, state.values.get("messages", []))
+    of_thread = await titles(ctx, thread.owner, [thread.id])
+    lesson, written = Lesson(ctx.storage, thread), snapshot.session.generatedScript
     return {
         "sessionId": thread.id,
+        "title": of_thread.get(thread.id, thread.id),
         **sessions.lesson_view(
             snapshot, sessions.pending_question(interrupt.value for interrupt in interrupts)
         ),
+        "speech": await audio.speech_of_newest(lesson, written) if written else None,
         "interrupt": {"id": interrupts[0].id, "value": interrupts[0].value} if interrupts else None,
         "session": snapshot.session.model_dump(mode="json"),
         "messages": messages,
-        "assets": await edits.list_assets(Lesson(ctx.storage, thread)),
+        "assets": await edits.list_assets(lesson),
     }
 
 
@@ -163,9 +168,7 @@ async def list_lesson_sessions(
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
 ) -> dict[str, Any]:
     """List the sessions, newest change first."""
-    return await sessions.list_sessions(
-        app_context(request).storage, LESSONS, current_owner(request), after, limit
-    )
+    return await sessions.list_sessions(app_context(request), LESSONS, current_owner(request), after, limit)
 
 
 async def run_or_stream(request: Request, session: SessionRef, run_request: RunRequest) -> Response:

@@ -74,6 +74,8 @@ class _Lesson(TypedDict):
     """The proposed facts."""
     confirmedFacts: list[Fact]
     narration: Narration | None
+    speech: str | None
+    """Length of the speech in words, by estimate; in a session as measured, where it was rendered."""
     topic: str | None
     learningObjective: str | None
     childAge: str | None
@@ -213,6 +215,8 @@ class LessonMessage(TypedDict):
 class SessionView(_Lesson):
     """A session with its messages and assets."""
 
+    title: str
+    """As in a list."""
     session: Session
     messages: list[LessonMessage]
     assets: list[Asset]
@@ -222,6 +226,8 @@ class SessionSummary(TypedDict):
     """A session in a list."""
 
     id: str
+    title: str
+    """The title that a person gave it, else its topic, else its first message."""
     status: Status
     workflowStep: Step
     waitsFor: WaitingFor | None

@@ -40,6 +40,7 @@ from callsheet.server.lessons import sessions
 from callsheet.server.lessons.schemas import LessonTurnCreate, NarrationRewrite, QuizCreate
 from callsheet.state import conversation, pricing
 from callsheet.state.budgets import RAISE_BUDGET
+from callsheet.state.entered import UPLOADED, upload_fields
 from callsheet.state.errors import Conflict, Invalid
 from callsheet.state.lessons import lesson
 from callsheet.state.lessons import selection as answers
@@ -121,7 +122,8 @@ async def turn_run(
         return await decision_run(worker, thread, caller, body.given_answer)
     if body.selectedFacts is None:
         text = clean_message(message, MAX_PASTED)
-        graph_input = {**options, "messages": [human_message(text)]}
+        form = await _upload_form(worker.storage, thread, text)
+        graph_input = {**options, "messages": [human_message(text, form)]}
         what = {"ask": "chat", "message": text, **options}
         if answer_run := await budget_answer_run(worker, thread, caller, text, what):
             return answer_run
@@ -137,6 +139,14 @@ async def turn_run(
         return replace(answer_run, fingerprint=fingerprint(thread, caller, what))
     calls = questions.selection_calls(await _read_choice(worker.storage, thread, choice))
     return _decision_run((thread, caller), message or _NARRATE, what, calls, options)
+
+
+async def _upload_form(storage: Storage, thread: Thread, text: str) -> dict[str, str]:
+    """Return the fields of a message about an uploaded file; empty for another message."""
+    if UPLOADED not in text:
+        return {}
+    newest = (await LESSONS.artefact(storage, thread).stream_head("source")).newest
+    return upload_fields(text, str(newest.data["name"]) if newest else "")
 
 
 def rewrite_run(thread: Thread, body: NarrationRewrite, caller: RequestContext) -> RunRequest:

@@ -8,10 +8,13 @@ from typing import Any, Final
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
 from callsheet.server.artefacts.service import ArtefactService
+from callsheet.server.artefacts.titles import read_cards
 from callsheet.server.engine.worker import Worker
+from callsheet.server.http.context import AppContext
 from callsheet.state import conversation
 from callsheet.state.lessons import lesson
 from callsheet.state.lessons.lesson import Session
+from callsheet.state.lessons.narration import speech_words
 from callsheet.state.times import iso_time_or_none
 from callsheet.state.versions import Version
 from callsheet.storage.artefacts.artefacts import Artefact
@@ -48,7 +51,7 @@ def lesson_view(lesson_snapshot: LessonSnapshot, question: str | None) -> dict[s
     facts, student, narration = (
         lesson_snapshot.newest.get(name) for name in ("facts", "student", "narration")
     )
-    fields = session.model_dump(mode="json")
+    fields, script = session.model_dump(mode="json"), session.generatedScript
     return {
         "status": session.status,
         "workflowStep": step,
@@ -58,6 +61,7 @@ def lesson_view(lesson_snapshot: LessonSnapshot, question: str | None) -> dict[s
         "facts": fields["extractedFacts"],
         "confirmedFacts": fields["confirmedFacts"],
         "narration": fields["generatedScript"],
+        "speech": speech_words(script.estimated_speech_s, measured=False) if script else None,
         "topic": session.topic,
         "learningObjective": session.learningObjective,
         "childAge": session.childAge,
@@ -126,17 +130,23 @@ def _message(
 
 
 async def list_sessions(
-    storage: Storage, service: ArtefactService, owner: str, start: int, limit: int
+    ctx: AppContext, service: ArtefactService, owner: str, start: int, limit: int
 ) -> dict[str, Any]:
     """Return up to `limit` of the owner's sessions, last changed first.
 
     `start` and `next` are indexes in the list of all the owner's threads; a `next` of 0 is the end.
     """
-    records, next_start = await _records(storage, owner, service.graph, start, limit)
-    artefacts = [Artefact(storage, service.kind, record.id, owner) for record in records]
-    snapshots = await asyncio.gather(*(snapshot(artefact) for artefact in artefacts))
+    records, next_start = await _records(ctx.storage, owner, service.graph, start, limit)
+    artefacts = [Artefact(ctx.storage, service.kind, record.id, owner) for record in records]
+    snapshots, cards = await asyncio.gather(
+        asyncio.gather(*(snapshot(artefact) for artefact in artefacts)),
+        read_cards(ctx, records, with_words=False),
+    )
     return {
-        "sessions": [_session_summary(*pair) for pair in zip(records, snapshots, strict=True)],
+        "sessions": [
+            _session_summary(record, shown) | {"title": card.title}
+            for record, shown, card in zip(records, snapshots, cards, strict=True)
+        ],
         "next": next_start,
     }
 

@@ -98,7 +98,7 @@ async def list_pages(
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
 ) -> dict[str, Any]:
     """List the pages, newest change first."""
-    return await views.page_list(app_context(request).storage, current_owner(request), after, limit)
+    return await views.page_list(app_context(request), current_owner(request), after, limit)
 
 
 @list_router.post(
@@ -115,16 +115,16 @@ async def create_page(
     The records of both name each other (`GET /api/artefacts/{kind}/{id}`). The same `Idempotency-Key` makes
     it once.
     """
-    storage, owner = app_context(request).storage, current_owner(request)
-    ref = await views.create_from_ad(storage, owner, body, idempotency_key)
-    return await views.page_view(ref)
+    ctx, owner = app_context(request), current_owner(request)
+    ref = await views.create_from_ad(ctx.storage, owner, body, idempotency_key)
+    return await views.page_view(ctx, ref)
 
 
 @router.get("", responses=documented_responses(*_READ, reply=PageView))
 @with_policy(API_READ)
-async def get_page(ref: _Page) -> dict[str, Any]:
+async def get_page(ref: _Page, request: Request) -> dict[str, Any]:
     """Show a page: its elements, theme, newest and active version, and locks."""
-    return await views.page_view(ref)
+    return await views.page_view(app_context(request), ref)
 
 
 @router.delete("", responses=documented_responses(*_READ, 409, reply=ArtefactDeleted))

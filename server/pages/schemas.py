@@ -49,6 +49,7 @@ class PageSummary(TypedDict):
     pageId: str
     conversationId: str
     title: str
+    """The title that a person gave it, else the page's own."""
     versionId: str | None
     """Null for the starter page, before the first edit."""
     activeVersionId: str | None

@@ -10,6 +10,8 @@ from typing import Any, Final
 from callsheet.graphs import page_builder
 from callsheet.server.artefacts import sources, views
 from callsheet.server.artefacts.schemas import ArtefactSource
+from callsheet.server.artefacts.titles import titles
+from callsheet.server.http.context import AppContext
 from callsheet.server.http.requests import identifier
 from callsheet.server.pages.schemas import PageCreate
 from callsheet.server.pages.service import PAGES
@@ -75,26 +77,29 @@ async def _conversation_page(storage: Storage, name: str, owner: str) -> str | N
     return page_id if kind == KIND else None
 
 
-async def page_list(storage: Storage, owner: str, after: str | None, limit: int) -> dict[str, Any]:
+async def page_list(ctx: AppContext, owner: str, after: str | None, limit: int) -> dict[str, Any]:
     """Return a page of the owner's landing pages, newest change first: `{pages, next}`."""
-    ids = await indexes.list_owned(storage, owner, KIND, after=after, limit=limit)
-    artefacts = [Artefact(storage, KIND, name, owner) for name in ids.ids]
+    ids = await indexes.list_owned(ctx.storage, owner, KIND, after=after, limit=limit)
+    artefacts = [Artefact(ctx.storage, KIND, name, owner) for name in ids.ids]
     metas = await asyncio.gather(*(artefact.meta() for artefact in artefacts))
     refs = [
-        PageRef(storage, artefact, owner, meta.get("thread") or artefact.id, meta)
+        PageRef(ctx.storage, artefact, owner, meta.get("thread") or artefact.id, meta)
         for artefact, meta in zip(artefacts, metas, strict=True)
         if meta.get("owner") == owner
     ]
     heads = await asyncio.gather(*(ref.artefact.stream_head(STREAM) for ref in refs))
-    pages = [_summary(ref, head) for ref, head in zip(refs, heads, strict=True)]
+    of_thread = await titles(ctx, owner, [ref.thread for ref in refs])
+    pages = [_summary(ref, head, of_thread) for ref, head in zip(refs, heads, strict=True)]
     return {"pages": pages, "next": ids.next}
 
 
-async def page_view(ref: PageRef) -> dict[str, Any]:
+async def page_view(ctx: AppContext, ref: PageRef) -> dict[str, Any]:
     """Return the page: its elements, theme, locks, and its newest and active version."""
-    head = await ref.artefact.stream_head(STREAM)
+    head, of_thread = await asyncio.gather(
+        ref.artefact.stream_head(STREAM), titles(ctx, ref.owner, [ref.thread])
+    )
     page = history.page_of(head.newest)
-    return _summary(ref, head) | {
+    return _summary(ref, head, of_thread) | {
         "page": page.data(),
         "digests": digests(page),
         "locks": await views.locks_view(ref.artefact, "elementId"),
@@ -129,11 +134,11 @@ async def create_from_ad(storage: Storage, owner: str, body: PageCreate, key: st
     return await find_page(storage, name, owner)
 
 
-def _summary(ref: PageRef, head: StreamHead) -> dict[str, Any]:
+def _summary(ref: PageRef, head: StreamHead, of_thread: Mapping[str, str]) -> dict[str, Any]:
     return {
         "pageId": ref.artefact.id,
         "conversationId": ref.thread,
-        "title": history.page_of(head.newest).title(),
+        "title": of_thread.get(ref.thread) or history.page_of(head.newest).title(),
         "versionId": head.newest.id if head.newest else None,
         "activeVersionId": head.active,
         "createdAt": iso_time_or_none(ref.meta.get("createdMs")),

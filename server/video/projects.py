@@ -14,6 +14,7 @@ from callsheet.server.artefacts.execution_views import execution_summary, plan_v
 from callsheet.server.artefacts.executions import require_no_question
 from callsheet.server.artefacts.schemas import ArtefactSource
 from callsheet.server.artefacts.service import RequestContext, claim, with_fingerprint
+from callsheet.server.artefacts.titles import titles
 from callsheet.server.http.auth import current_owner
 from callsheet.server.http.context import AppContext, app_context
 from callsheet.server.http.requests import identifier
@@ -48,6 +49,11 @@ class ProjectRef:
     owner: str
     meta: Mapping[str, str]
 
+    @property
+    def thread(self) -> str:
+        """Id of the project's conversation."""
+        return self.meta.get("thread") or self.artefact.id
+
 
 async def find_project(ctx: AppContext, name: str, owner: str) -> ProjectRef:
     """Return the owner's project; raise `Missing` if there is none."""
@@ -76,16 +82,19 @@ async def project_list(ctx: AppContext, owner: str, after: str | None, limit: in
         if meta.get("owner") == owner
     ]
     orders = await asyncio.gather(*(read_order(ref.artefact) for ref in refs))
-    listed = [_project(ref, order) for ref, order in zip(refs, orders, strict=True)]
+    of_thread = await titles(ctx, owner, [ref.thread for ref in refs])
+    listed = [_project(ref, order, of_thread) for ref, order in zip(refs, orders, strict=True)]
     return {"projects": listed, "next": page.next}
 
 
 async def project_view(ref: ProjectRef) -> dict[str, Any]:
     """Return a project with its scenes, deleted scenes and locks."""
     order, heads = await read_scenes(ref.artefact)
-    records = await _executions(ref).newest(service.MAX_LISTED)
+    records, of_thread = await asyncio.gather(
+        _executions(ref).newest(service.MAX_LISTED), titles(ref.ctx, ref.owner, [ref.thread])
+    )
     return {
-        **_project(ref, order),
+        **_project(ref, order, of_thread),
         "canUndo": undo.can_undo(records),
         "canRedo": undo.can_redo(records),
         "scenes": [scene_view(order, name, head) for name, head in heads.items()],
@@ -177,11 +186,12 @@ def scene_fields(order: Order, scene_id: str, version: Version) -> dict[str, Any
     }
 
 
-def _project(ref: ProjectRef, order: Order) -> dict[str, Any]:
+def _project(ref: ProjectRef, order: Order, of_thread: Mapping[str, str]) -> dict[str, Any]:
     return {
         "id": ref.artefact.id,
         "name": order.name,
-        "threadId": ref.meta.get("thread") or ref.artefact.id,
+        "title": of_thread.get(ref.thread) or order.name or ref.artefact.id,
+        "threadId": ref.thread,
         "sceneCount": len(order.scenes),
         "createdAt": iso_time_or_none(ref.meta.get("createdMs")),
         "updatedAt": iso_time_or_none(ref.meta.get("updatedMs")),

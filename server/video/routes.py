@@ -118,7 +118,7 @@ async def delete_project(ref: _Project, request: Request) -> ArtefactDeleted:
 
     Presets and learnt preferences are for all projects and stay. Refused (409) while a run has it.
     """
-    thread = Thread(ref.meta.get("thread") or ref.artefact.id, ref.owner, service.GRAPH)
+    thread = Thread(ref.thread, ref.owner, service.GRAPH)
     return await delete_artefact(app_context(request), ref.artefact, thread)
 
 

@@ -67,6 +67,8 @@ class ProjectSummary(TypedDict):
 
     id: str
     name: str
+    title: str
+    """The title that a person gave it, else its name, else its first message."""
     threadId: str
     sceneCount: int
     createdAt: str | None

@@ -4,12 +4,13 @@ import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from itertools import pairwise
-from typing import Final, Literal, NamedTuple, get_args
+from typing import Any, Final, Literal, NamedTuple, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from callsheet.state.errors import Invalid, Missing
 from callsheet.state.languages import find
+from callsheet.state.lessons import student
 from callsheet.state.read_aloud import text_aloud
 from callsheet.state.sentences import sentence_spans
 
@@ -79,6 +80,25 @@ class Readability(BaseModel):
     """True if at most one grade above the requested level."""
 
 
+OWN: Final = "ownSegments"
+"""Key of a version's data: ids of the segments that a person wrote, restored or had written again alone."""
+_GRADES_OVER: Final = 1.0
+_HARDER: Final = "the words are of grade"
+
+
+def own_segments(data: Mapping[str, Any], changed: Iterable[str]) -> dict[str, list[str]]:
+    """Return the entry of a version's data with the person's own segments and these; {} for none."""
+    own = dict.fromkeys([*data.get(OWN, ()), *changed])
+    return {OWN: [*own]} if own else {}
+
+
+def speech_words(seconds: float, *, measured: bool) -> str:
+    """Return the length of a narration's speech in words, as it was rendered or by estimate."""
+    if measured:
+        return f"{seconds:.1f} s of it spoken, measured"
+    return f"about {seconds:.0f} s of it spoken, by estimate"
+
+
 def reading_levels(target: str, measured: float | None) -> str:
     """Return both reading levels in words; a language without a reliable formula has no measured one."""
     grade = "not measured" if measured is None else f"measured grade {measured:g}"
@@ -92,7 +112,7 @@ class Narration(BaseModel):
 
     total_duration: int
     """Seconds."""
-    reading_level: str
+    reading_level: str = Field(pattern=r"^[0-9]+([.][0-9]+)?$")
     """Target school grade, as text."""
     key_terms_count: int
     segments: tuple[Segment, ...]
@@ -133,7 +153,26 @@ class Narration(BaseModel):
         """Return the narration with these segments replacing those with the same ids."""
         new = {segment.id: segment for segment in changed}
         segments = tuple(new.get(segment.id, segment) for segment in self.segments)
-        return self.model_copy(update={"segments": segments, "key_terms_count": key_terms(segments)})
+        update = {"segments": segments, "key_terms_count": key_terms(segments)}
+        return self.model_copy(update=update).with_readability(self.warnings)
+
+    def with_readability(self, notes: Sequence[str]) -> "Narration":
+        """Return the narration with these warnings and its words' reading level, if there is a formula."""
+        level = self.reading_level
+        kept = [note for note in notes if not note.startswith(_HARDER)]
+        if self.language != "english":
+            return self.model_copy(update={"readability": None, "warnings": tuple(kept)})
+        grade = student.grade(" ".join(segment.narration for segment in self.segments))
+        within = grade <= float(level) + _GRADES_OVER
+        if not within:
+            kept.append(f"{_HARDER} {grade:g}, harder than {level}: the facts have no easier ones")
+        measured = Readability(formula=student.FORMULA, grade=grade, within=within)
+        return self.model_copy(update={"readability": measured, "warnings": tuple(kept)})
+
+    @property
+    def estimated_speech_s(self) -> float:
+        """Seconds that its words take at the lesson's speaking rate."""
+        return sum(segment.speech_duration for segment in self.segments)
 
 
 class Slot(NamedTuple):

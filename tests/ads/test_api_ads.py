@@ -235,3 +235,29 @@ async def test_a_locked_stream_is_not_changed_by_a_byte_until_it_is_unlocked(
     for _ in range(2):
         assert (await client.delete("/api/ads/ad-1/locks/voices")).json() == {"locks": []}
     assert (await client.post("/api/ads/ad-1/voices", json=body)).status_code == 201
+
+
+async def test_a_briefs_message_carries_what_the_person_entered(client: httpx.AsyncClient) -> None:
+    """The model reads the brief in one form; the page shows the person's words or fields."""
+    words = "20 seconds for Harbour Bikes, e-bikes by the hour in Porto."
+    form = {
+        "client": "Miel",
+        "product": "honey cake",
+        "channels": ["radio", "web"],
+        "duration": 20,
+        "notes": "",
+    }
+    cases: dict[str, tuple[dict[str, Any], Any]] = {
+        "ad-1": ({"brief": words}, words),
+        "ad-2": ({"brief": words, "market": "PT"}, {"brief": words, "market": "PT"}),
+        "ad-3": (
+            {"brief": form},
+            {"client": "Miel", "product": "honey cake", "channels": "radio, web", "duration": "20"},
+        ),
+    }
+    for ad_id, (body, entered) in cases.items():
+        reply = await client.post("/api/ai/generate", json={"adId": ad_id, "provider": "offline", **body})
+        assert reply.status_code == 200, reply.text
+        message = (await get_json(client, f"/threads/{ad_id}/state"))["values"]["messages"][0]
+        assert message["content"].startswith("Create an audio ad.\nClient: ")
+        assert message["additional_kwargs"] == {"entered": entered}

@@ -41,7 +41,11 @@ def test_a_lesson_waits_for_the_choice_of_facts_and_later_commands_continue_it(
     assert "Rewritten: hook; the rest is unchanged." in refined.out
     assert f"callsheet lessons chat {name} '…'" in refined.out
     shown = run_command("lessons", "show", name).out
-    assert re.search(r"Photosynthesis  60 s, reading level: target grade \S+, measured grade \S+", shown)
+    assert re.search(
+        r"Photosynthesis 60 s, about \d+ s of it spoken, by estimate, reading level: target grade \S+,"
+        r" measured grade \S+",
+        " ".join(shown.split()),
+    )
     assert re.search(r"45\.0 – 60\.0 s +Conclusion", shown)
     assert "-->" in run_command("lessons", "export", name, "--format", "srt").out
     starts = {"srt": "1\n", "vtt": "WEBVTT", "json": "{", "html": "<!", "md": "# "}

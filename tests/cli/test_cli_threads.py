@@ -180,3 +180,28 @@ def test_all_data_of_an_owner_is_exported_and_imported_for_another_one(
     assert [line.split() for line in result.out.splitlines()][1:] == [["thread", "1"]]
     assert run_command("threads", "list").out.strip() == "There are no threads."
     assert "nordlys" in run_command("data", "export", "--owner", "ben", "-").out
+
+
+def test_a_title_that_a_person_gave_is_shown_in_every_list_and_view(run_command: RunCommand) -> None:
+    offline = ("--provider", "offline")
+    run_command("ad", BRIEF, "--ad-id", "one-ad")
+    run_command("pages", "new", "--id", "one-page", 'Change the headline to "Bread at four"', *offline)
+    run_command("lessons", "new", "--id", "one-lesson", "My student is 10 and loves soccer", *offline)
+    run_command("videos", "new", "--id", "one-video", "make a video about a bakery", *offline)
+    for noun in ("ad", "page", "lesson", "video"):
+        name, title = f"one-{noun}", f"The {noun} of spring"
+        assert run_command("threads", "rename", name, title).code == 0
+        [line] = [one for one in run_command(f"{noun}s", "list").out.splitlines() if one.startswith(name)]
+        assert line.endswith(title)
+        assert title in run_command(f"{noun}s", "show", name).out
+
+
+def test_a_threads_dialogue_has_the_words_that_a_person_entered(run_command: RunCommand) -> None:
+    run_command("ad", BRIEF, "--ad-id", "plain")
+    shown = run_command("threads", "show", "plain").out
+    assert f"You  {BRIEF[:40]}" in shown
+    assert "Create an audio ad" not in shown
+    run_command("ads", "new", "--id", "form", BRIEF, "--market", "NO")
+    lines = run_command("threads", "show", "form").out
+    assert f"You  brief: {BRIEF[:30]}" in lines
+    assert "market: NO" in lines

@@ -173,6 +173,9 @@ async def test_the_latest_threads_have_titles_and_are_searched(client: httpx.Asy
     assert recent[0]["artefact"] == {"kind": "page", "id": "p-2", "title": "p-2"}
     assert (recent[0]["workflow"], recent[0]["status"]) == ("page_builder", "idle")
     assert len((await client.get("/api/recent", params={"limit": 1})).json()) == 1
+    for one in recent:
+        assert (await client.get("/api/recent", params={"thread": one["thread"]})).json() == [one]
+    assert (await client.get("/api/recent", params={"thread": "nowhere"})).json() == []
     for words in ("MIEL", "p-1"):
         [match] = (await client.get("/api/recent", params={"q": words})).json()
         assert match["artefact"]["id"] == "p-1"

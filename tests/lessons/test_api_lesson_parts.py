@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from callsheet.graphs import fact_narration
+from callsheet.state.entered import UPLOADED
 from callsheet.state.lessons.narration import Narration
 from tests.doubles.pdf_writer import (
     Piece,
@@ -284,3 +285,16 @@ async def test_a_narration_is_exported_as_slides_that_nothing_can_run_in(
     assert "sandbox" in reply.headers["content-security-policy"]
     assert reply.headers["content-disposition"].endswith(".html")
     assert f"<h1>{narrated['narration']['topic']}</h1>" in reply.text
+
+
+async def test_a_message_about_an_uploaded_file_carries_its_name_and_the_persons_words(
+    lesson_client: LessonClient,
+) -> None:
+    """The terminal sends a sentence for the model behind them, which the page does not show."""
+    await upload(lesson_client, "leaves.txt", TEXT.encode())
+    await lesson_client.send(f"My student is 10.\n\n{UPLOADED}")
+    await lesson_client.send("make it funny")
+    path = f"/threads/{lesson_client.session_id}/state"
+    messages = (await lesson_client.http.get(path)).json()["values"]["messages"]
+    shown = [one["additional_kwargs"] for one in messages if one["type"] == "human"]
+    assert shown == [{"entered": {"request": "My student is 10.", "file": "leaves.txt"}}, {}]

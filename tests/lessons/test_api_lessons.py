@@ -7,8 +7,9 @@ from typing import Any
 import httpx
 
 from callsheet.graphs import fact_narration
+from callsheet.state.lessons import student
 from tests.doubles.wire_served import new_id
-from tests.lessons.lesson_client import SESSION, TOOLS, LessonClient, ok, user
+from tests.lessons.lesson_client import NARRATION, SESSION, TOOLS, LessonClient, ok, user
 from tests.lessons.lesson_material import material
 
 TEXT = material("photosynthesis").text
@@ -394,3 +395,73 @@ async def test_a_narration_has_the_length_named_with_the_material(lesson_client:
     second_facts = await lesson_client.send("Here is another text:\n\n" + material("the_moon").text)
     assert second_facts["topic"] != first_facts["topic"]
     assert (await lesson_client.choose_facts(1, 2))["narration"]["total_duration"] == 90
+
+
+async def test_another_length_keeps_the_segments_that_a_person_changed(lesson_client: LessonClient) -> None:
+    """By hand, or by a request about that part alone; the rest is written for the new length."""
+    proposed = await lesson_client.send(TEXT)
+    await lesson_client.choose_facts(*proposed["facts"])
+    shortened = await lesson_client.send("make the hook shorter")
+    assert shortened["message"].startswith("Rewritten: hook")
+    words = "Now you know why leaves are green."
+    edit = [{"id": "conclusion", "narration": words}]
+    ok(await lesson_client.request("PATCH", NARRATION, json={"segments": edit}))
+    before = (await lesson_client.get_session())["narration"]["segments"]
+    reply = await lesson_client.send("make it 150 seconds")
+    after = reply["narration"]["segments"]
+    assert [one["type"] for one in after] == [one["type"] for one in before]
+    assert (after[0]["narration"], after[3]["narration"]) == (before[0]["narration"], words)
+    assert [one["narration"] for one in after[1:3]] != [one["narration"] for one in before[1:3]]
+    assert (after[0]["duration"], after[3]["start_time"] + after[3]["duration"]) == (25, 150)
+    assert "Kept as you changed it: hook, conclusion; name it to have it written again." in reply["message"]
+    assert reply["narration"]["warnings"] == []
+
+
+async def test_a_segment_that_a_person_changed_is_named_where_it_is_written_again(
+    lesson_client: LessonClient,
+) -> None:
+    """It has no room in a shorter narration; the version with its words is named."""
+    await lesson_client.create_narration()
+    words = (
+        "Why are the leaves of nearly all the trees in every wood and garden of this country so very green?"
+    )
+    edit = [{"id": "hook", "narration": words}]
+    ok(await lesson_client.request("PATCH", NARRATION, json={"segments": edit, "version": "v1"}))
+    reply = await lesson_client.send("make it 40 seconds")
+    assert words not in json.dumps(reply["narration"])
+    warning = "written again although you had changed it: hook; v2 has your words"
+    assert warning in reply["narration"]["warnings"]
+    again = await lesson_client.send("make it 90 seconds")
+    assert warning not in again["narration"]["warnings"]
+
+
+async def test_the_reading_level_is_that_of_the_words_after_an_edit_by_hand(
+    lesson_client: LessonClient,
+) -> None:
+    """The grade of a narration is computed from its words, whoever changed them; a file has the same."""
+    narrated = await lesson_client.create_narration()
+    hard = "Photosynthetic organisms characteristically manufacture carbohydrates autotrophically."
+    edits = [{"id": one["id"], "narration": hard} for one in narrated["narration"]["segments"]]
+    ok(await lesson_client.request("PATCH", NARRATION, json={"segments": edits}))
+    shown = (await lesson_client.get_session())["narration"]
+    grade = student.grade(" ".join([hard] * 4))
+    assert shown["readability"] == {"formula": student.FORMULA, "grade": grade, "within": False}
+    assert f"the words are of grade {grade:g}, harder than" in shown["warnings"][-1]
+    text = (await lesson_client.request("GET", f"{NARRATION}?format=md")).text
+    assert f"reading level: target grade {shown['reading_level']}, measured grade {grade:g}" in text
+    ok(
+        await lesson_client.request(
+            "PATCH", NARRATION, json={"segments": [{**one, "narration": "It is so."} for one in edits]}
+        )
+    )
+    assert (await lesson_client.get_session())["narration"]["warnings"] == []
+
+
+async def test_the_length_of_speech_is_an_estimate_until_the_narration_was_rendered(
+    lesson_client: LessonClient,
+) -> None:
+    reply = await lesson_client.create_narration()
+    seconds = sum(one["speech_duration"] for one in reply["narration"]["segments"])
+    words = f"about {seconds:.0f} s of it spoken, by estimate"
+    assert f"60 s in 4 segments, {words}." in reply["message"]
+    assert (await lesson_client.get_session())["speech"] == words

@@ -22,6 +22,14 @@ async def render(client: LessonClient, **body: Any) -> httpx.Response:
     return await client.request("POST", f"{NARRATION}/render", json=body)
 
 
+async def assert_measured(client: LessonClient, rendering: dict[str, Any]) -> None:
+    """The notices and the lesson have the length of the speech in the same words, as it was rendered."""
+    words = (await client.get_session())["speech"]
+    assert words == f"{sum(end - start for start, end in rendering['times']):.1f} s of it spoken, measured"
+    length = f"{rendering['seconds']:.1f} s, {words}."
+    assert rendering["notices"] == ["Preview voice: preview voice 1 speaks", length]
+
+
 async def test_a_narration_is_audible_and_its_subtitles_follow_the_speech(
     lesson_client: LessonClient,
 ) -> None:
@@ -34,7 +42,7 @@ async def test_a_narration_is_audible_and_its_subtitles_follow_the_speech(
     assert "NOTE\nTimes for which the narration was written" in written.text
     rendering = ok(await render(lesson_client, format="ogg"))
     TypeAdapter(NarrationRendering).validate_python(rendering)
-    assert rendering["notices"] == ["Preview voice: preview voice 1 speaks"]
+    await assert_measured(lesson_client, rendering)
     sound = await lesson_client.request("GET", rendering["url"])
     samples, rate = soundfile.read(io.BytesIO(sound.content))
     assert len(samples) / rate == pytest.approx(rendering["seconds"], abs=0.1)

@@ -198,15 +198,17 @@ async def editNarrationTool(args: SegmentEdits, call: Call) -> dict[str, Any]:  
     new = await asyncio.to_thread(
         narration.apply_edits, Narration.model_validate(tip.newest.data), args.edits
     )
-    shown = new.model_dump(mode="json")
     names = ", ".join(one.id for one in args.edits)
+    own = narration.own_segments(tip.newest.data, [new.segment(one.id).id for one in args.edits])
+    shown = new.model_dump(mode="json")
     result = {
         "success": True,
         "message": f"Changed by hand: {names}.",
         "narration": shown,
         "status": "script_generated",
     }
-    return await call.write("narration", {**tip.newest.data, **shown}, result=result, expected_head=tip)
+    data = {**tip.newest.data, **shown, **own}
+    return await call.write("narration", data, result=result, expected_head=tip)
 
 
 @tool(schema=LessonArguments, display="Noting the approval", reads=("narration",), internal=True)

@@ -8,7 +8,7 @@ from langgraph.config import get_stream_writer
 from callsheet.state.errors import Conflict, Invalid, Unavailable
 from callsheet.state.lessons import narration, student
 from callsheet.state.lessons.facts import Fact, new_fact
-from callsheet.state.lessons.narration import Narration
+from callsheet.state.lessons.narration import Narration, Segment
 from callsheet.state.lessons.student import Student
 from callsheet.state.versions import Version
 from callsheet.tools.call import Call, Scope
@@ -17,7 +17,7 @@ from callsheet.tools.lessons import narration as narration_writer
 from callsheet.tools.lessons.arguments import ExtractionRequest, GivenFact, NarrationRequest, StudentInfo
 from callsheet.tools.lessons.decisions import chooseFactsTool
 from callsheet.tools.lessons.fact_finding import Extraction, ExtractionPreferences
-from callsheet.tools.lessons.narration import NarrationBrief
+from callsheet.tools.lessons.narration import NarrationBrief, WrittenNarration
 from callsheet.tools.lessons.sources import Source
 from callsheet.tools.lessons.web_sources import WEB
 from callsheet.tools.models.structured import is_offline
@@ -99,10 +99,16 @@ async def generateNarrationTool(args: NarrationRequest, call: Call) -> dict[str,
         raise Invalid("the teacher has not chosen facts yet", remedy="wait for the choice")
     brief, warnings = _narration_brief(args, newest, call)
     earlier, only = await _narration_to_change(args, brief, newest["narration"], call)
+    keep = _segments_to_keep(args, brief, newest["narration"])
     written = await narration_writer.write_narration(
-        brief, model=call.scope.model, earlier=earlier, only=only
+        brief, model=call.scope.model, earlier=earlier, only=only, keep=keep
     )
     _require_other_words(args, written.narration, newest["narration"])
+    previous = newest["narration"].data if newest["narration"] else {}
+    own, lost = _own_segments(args, written, previous)
+    if lost and newest["narration"]:
+        names, version = ", ".join(lost), newest["narration"].id
+        warnings.append(f"written again although you had changed it: {names}; {version} has your words")
     script = written.narration.model_copy(update={"warnings": (*warnings, *written.narration.warnings)})
     if empty := script.empty_segments():
         raise Unavailable(
@@ -112,7 +118,7 @@ async def generateNarrationTool(args: NarrationRequest, call: Call) -> dict[str,
     data = script.model_dump(mode="json")
     result = {
         "success": True,
-        "message": _narration_message(script, written.changed),
+        "message": _narration_message(script, written.changed, [one.id for one in keep]),
         "narration": data,
         "warnings": list(script.warnings),
         "changedSegments": list(written.changed),
@@ -121,10 +127,40 @@ async def generateNarrationTool(args: NarrationRequest, call: Call) -> dict[str,
         "cost": written.cost,
         "duration": written.duration,
     }
-    previous = newest["narration"].data if newest["narration"] else {}
     wishes = {"gradesMoved": _level_shift(args, previous), "wishedLanguage": _wished_language(args, previous)}
     kept = {name: value for name, value in wishes.items() if value}
-    return await call.write("narration", data | kept, result=result)
+    return await call.write("narration", data | kept | own, result=result)
+
+
+def _segments_to_keep(args: NarrationRequest, brief: NarrationBrief, newest: Version | None) -> list[Segment]:
+    """Return the segments that a person changed, which stay in a narration of another length or level.
+
+    None of other facts or language, none without room for its words, and none if all would stay.
+    """
+    other = args.segments is None and (args.target_duration is not None or args.level_shift)
+    if newest is None or not other or newest.data["language"] != brief.language:
+        return []
+    before, facts = Narration.model_validate(newest.data), {fact.id for fact in brief.facts}
+    room = {slot.type: slot.budget for slot in narration.slots(brief.total_s, brief.language)}
+    own = [before.segment(name) for name in newest.data.get(narration.OWN, ())]
+    keep = [
+        one
+        for one in own
+        if one.facts <= facts and narration.length(one.narration, brief.language) <= room[one.type]
+    ]
+    return keep if len(keep) < len(before.segments) else []
+
+
+def _own_segments(
+    args: NarrationRequest, written: WrittenNarration, previous: Mapping[str, Any]
+) -> tuple[dict[str, list[str]], list[str]]:
+    """Return the entry of the person's own segments, and those that were written again without their wish."""
+    named = {written.narration.segment(name).id for name in args.segments or ()}
+    before = previous.get(narration.OWN, ())
+    own = [one for one in before if one not in written.changed]
+    lost = [one for one in before if one in written.changed and one not in named]
+    rewritten = [one for one in written.changed if one in named]
+    return narration.own_segments({narration.OWN: own}, rewritten), lost
 
 
 def _require_other_words(args: NarrationRequest, written: Narration, newest: Version | None) -> None:
@@ -380,11 +416,13 @@ def _describe_student(who: Student) -> str:
     return " and ".join(f"{name} {words}" for name, words in parts if words)
 
 
-def _narration_message(script: Narration, changed: Sequence[str]) -> str:
-    if len(changed) == len(script.segments):
-        speech_s = round(sum(segment.speech_duration for segment in script.segments))
-        length = f"{script.total_duration} s in {len(script.segments)} segments, {speech_s} s of it spoken"
-        return f"The narration is ready: {length}."
+def _narration_message(script: Narration, changed: Sequence[str], kept: Sequence[str]) -> str:
+    if len(changed) + len(kept) == len(script.segments):
+        speech = narration.speech_words(script.estimated_speech_s, measured=False)
+        length = f"{script.total_duration} s in {len(script.segments)} segments, {speech}"
+        names = ", ".join(kept)
+        stays = f"Kept as you changed it: {names}; name it to have it written again." if kept else ""
+        return f"The narration is ready: {length}. {stays}".strip()
     if not changed:
         return "The narration is unchanged: there is no other wording for it."
     return f"Rewritten: {', '.join(changed)}; the rest is unchanged."

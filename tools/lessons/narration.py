@@ -15,7 +15,7 @@ from callsheet.state import pricing
 from callsheet.state.errors import Invalid, Unavailable
 from callsheet.state.lessons import narration, student
 from callsheet.state.lessons.facts import Fact
-from callsheet.state.lessons.narration import Narration, Readability, Segment, Sentence, Slot
+from callsheet.state.lessons.narration import Narration, Segment, Sentence, Slot
 from callsheet.state.lessons.proof import ProofContext, proven_ids, sentence_problem
 from callsheet.tools.lessons.forms import (
     SCRIPT_PROMPT,
@@ -43,7 +43,6 @@ MAX_DRAFTS: Final = 2
 """Drafts that a model may write; the better one is used."""
 _AIM: Final = 0.8
 """Share of a segment's budget that a model is asked for, since models count badly."""
-_GRADES_OVER: Final = 1.0
 
 
 @dataclass(frozen=True)
@@ -82,22 +81,30 @@ class WrittenNarration:
 
 
 async def write_narration(
-    brief: NarrationBrief, *, model: str = "", earlier: Narration | None = None, only: Iterable[str] = ()
+    brief: NarrationBrief,
+    *,
+    model: str = "",
+    earlier: Narration | None = None,
+    only: Iterable[str] = (),
+    keep: Sequence[Segment] = (),
 ) -> WrittenNarration:
     """Return a narration of the brief's facts alone, each segment within its time or with a warning.
 
-    With an `earlier` one, only the segments in `only` and those with dropped facts are rewritten. Raises
-    `Invalid` for facts without room, `Unavailable` if the model fails, and the provider's errors.
+    With an `earlier` one, only the segments in `only` and those with dropped facts are rewritten; without,
+    all but those to `keep`, which get the times of the new length. Raises `Invalid` for facts without room,
+    `Unavailable` if the model fails, and the provider's errors.
     """
     if not brief.facts:
         raise Invalid("there are no facts to narrate", remedy="choose at least one fact")
-    plan = _full_plan(brief) if earlier is None else _partial_plan(brief, earlier, list(only))
+    plan = _full_plan(brief, keep) if earlier is None else _partial_plan(brief, earlier, list(only))
     if earlier is not None and not plan:
         return WrittenNarration(earlier, (), 0.0, 0.0)
-    writer = _Writer(await model_for(model, brief.language), brief, _assignment(brief, plan), earlier)
+    assignment = _assignment(brief, plan, frozenset(fact for one in keep for fact in one.facts))
+    writer = _Writer(await model_for(model, brief.language), brief, assignment, earlier)
     draft = await writer.repair(await writer.draft())
-    assembled = _assemble(brief, writer, draft)
-    before = earlier.segments if earlier else ()
+    kept = _with_new_times(brief, keep)
+    assembled = _assemble(brief, writer, draft, kept)
+    before = earlier.segments if earlier else kept
     changed = tuple(segment.id for segment in assembled.segments if segment not in before)
     cost = pricing.total(one.cost for one in writer.filled)
     return WrittenNarration(assembled, changed, cost, round(sum(one.duration for one in writer.filled), 3))
@@ -107,11 +114,12 @@ SlotPlan = Sequence[tuple[Slot, tuple[str, ...] | None]]
 """The segments to write, each with its facts; None leaves them to the model."""
 
 
-def _assignment(brief: NarrationBrief, plan: SlotPlan) -> Assignment:
-    """Return what a draft has to do: a segment without facts of its own may use all."""
+def _assignment(brief: NarrationBrief, plan: SlotPlan, elsewhere: frozenset[str]) -> Assignment:
+    """Return what a draft has to do; a segment without facts may use all that are not told `elsewhere`."""
     named = {one for _, facts in plan for one in facts or ()}
     everything = any(not facts for _, facts in plan)
-    usable = {fact.id: fact for fact in brief.facts if everything or fact.id in named}
+    untold = [fact for fact in brief.facts if fact.id not in elsewhere] or brief.facts
+    usable = {fact.id: fact for fact in untold if everything or fact.id in named}
     age = "" if brief.age is None else str(brief.age)
     known = (brief.topic, *brief.interests, age, brief.guidance)
     background = ProofContext(known, brief.facts, brief.language, brief.same_language)
@@ -279,8 +287,16 @@ def _surroundings(kind: str, earlier: Narration | None, rewritten: Iterable[str]
     return result
 
 
-def _full_plan(brief: NarrationBrief) -> SlotPlan:
-    return [(slot, None) for slot in narration.slots(brief.total_s, brief.language)]
+def _full_plan(brief: NarrationBrief, keep: Sequence[Segment]) -> SlotPlan:
+    kinds = {segment.type for segment in keep}
+    return [(slot, None) for slot in narration.slots(brief.total_s, brief.language) if slot.type not in kinds]
+
+
+def _with_new_times(brief: NarrationBrief, keep: Sequence[Segment]) -> tuple[Segment, ...]:
+    """Return the segments with the same words in the times of the brief's length."""
+    slots = {slot.type: slot for slot in narration.slots(brief.total_s, brief.language)}
+    times = {kind: {"start_time": slot.start_time, "duration": slot.duration} for kind, slot in slots.items()}
+    return tuple(segment.model_copy(update=times[segment.type]) for segment in keep)
 
 
 def _partial_plan(brief: NarrationBrief, earlier: Narration, only: Sequence[str]) -> SlotPlan:
@@ -303,11 +319,14 @@ def _partial_plan(brief: NarrationBrief, earlier: Narration, only: Sequence[str]
     return [(slot, tuple(assigned[slot.type])) for slot in slots if slot.type in assigned]
 
 
-def _assemble(brief: NarrationBrief, writer: _Writer, draft: ScriptDraft) -> Narration:
+def _assemble(
+    brief: NarrationBrief, writer: _Writer, draft: ScriptDraft, kept: Sequence[Segment]
+) -> Narration:
     segments = [_segment(slot, draft, writer.assignment) for slot, _ in writer.assignment.slots]
     if writer.earlier is not None:
         assembled = writer.earlier.with_segments(segments)
     else:
+        segments = sorted([*segments, *kept], key=lambda segment: segment.start_time)
         assembled = Narration(
             total_duration=brief.total_s,
             reading_level=f"{brief.level:g}",
@@ -317,7 +336,7 @@ def _assemble(brief: NarrationBrief, writer: _Writer, draft: ScriptDraft) -> Nar
             language=brief.language,
         )
     notes = [*draft.notes, *writer.notes, *_warnings(draft, writer.assignment)]
-    return _with_readability(assembled, brief.level, notes)
+    return assembled.with_readability(notes)
 
 
 def _segment(slot: Slot, draft: ScriptDraft, assignment: Assignment) -> Segment:
@@ -350,14 +369,3 @@ def _warnings(draft: ScriptDraft, assignment: Assignment) -> Iterable[str]:
         yield f"check the {kind}: “{text}” says nothing of the facts it names"
     for one in untold_ids(draft, assignment):
         yield f"the narration does not tell the fact “{assignment.facts[one].concept}”"
-
-
-def _with_readability(narration_: Narration, level: float, notes: Sequence[str]) -> Narration:
-    """Return the narration with its reading level, if there is a formula for its language."""
-    if narration_.language != "english":
-        return narration_.model_copy(update={"readability": None, "warnings": tuple(notes)})
-    grade = student.grade(" ".join(segment.narration for segment in narration_.segments))
-    measured = Readability(formula=student.FORMULA, grade=grade, within=grade <= level + _GRADES_OVER)
-    harder = f"the words are of grade {grade:g}, harder than {level:g}: the facts have no easier ones"
-    warnings = tuple(notes) if measured.within else (*notes, harder)
-    return narration_.model_copy(update={"readability": measured, "warnings": warnings})

@@ -90,6 +90,8 @@ export const api = {
   answer: (id: string, answer: unknown) => post<Fields>(path`/api/questions/${id}/answer`, { answer }),
   running: () => get<RunningRun[]>("/api/running"),
   recent: (q: string, limit = 20) => get<RecentThread[]>(path`/api/recent?q=${q}&limit=${limit}`),
+  /** The thread as lists have it; none for a thread that is not there. */
+  listed: (thread: string) => get<RecentThread[]>(path`/api/recent?thread=${thread}`),
   markdown: (text: string) => post<{ html: string }>("/api/markdown", { text }),
 
   createThread: (workflow: string) => post<Thread>("/threads", { metadata: { graph_id: workflow } }),

@@ -15,7 +15,7 @@ export interface Step {
 }
 
 export type Item =
-  | { type: "person"; id: string; text: string }
+  | { type: "person"; id: string; text: string; form?: Record<string, string> | undefined }
   | { type: "model"; id: string; text: string; streaming: boolean }
   | { type: "receipt"; id: string; receipt: TurnReceipt }
   | { type: "steps"; id: string; plan: string; steps: Step[]; call?: string };
@@ -59,6 +59,22 @@ function ownText(message: WireMessage): string {
   const text = textOf(message.content);
   const line = message.additional_kwargs?.receipt?.text;
   return line && text.endsWith(`\n\n${line}`) ? text.slice(0, -line.length).trimEnd() : text;
+}
+
+/** The fields of a brief whose message has only the words for the model. */
+function briefForm(text: string): Record<string, string> | undefined {
+  if (!text.startsWith("Create an audio ad.\nClient: ")) return undefined;
+  const [, ...parts] = text.split(/\n(Client|Target Audience|Format|Duration|Market|Language|Additional context): /);
+  const pairs = parts.flatMap((name, i): [string, string][] => (i % 2 ? [] : [[name, parts[i + 1] ?? ""]]));
+  return Object.fromEntries(pairs.filter(([, value]) => value !== "None" && value !== "the brief's language"));
+}
+
+/** A person's message as they entered it: a text, or the fields of a form. */
+function ofPerson(message: WireMessage, id: string): Item {
+  const text = textOf(message.content);
+  const { entered = briefForm(text) } = message.additional_kwargs ?? {};
+  if (typeof entered !== "object") return { type: "person", id, text: entered ?? text };
+  return { type: "person", id, text: Object.entries(entered).map(([name, value]) => `${words(name)}: ${value}`).join("\n"), form: entered };
 }
 
 export function errorText(error: unknown): string {
@@ -140,7 +156,7 @@ export function itemsOf(values: Fields, before: Item[] = []): Item[] {
   for (const [i, message] of messages.entries()) {
     const id = message.id ?? `message-${i}`;
     const text = ownText(message);
-    if (message.type === "human") items.push({ type: "person", id, text });
+    if (message.type === "human") items.push(ofPerson(message, id));
     if (message.type !== "ai") continue;
     if (text) items.push({ type: "model", id, text, streaming: false });
     const calls = message.tool_calls ?? [];
@@ -198,7 +214,7 @@ export function withMessage(items: Item[], [message, metadata]: [WireMessage, Fi
   const type = message.type;
   if (type === "remove") return items.filter((item) => item.id !== message.id); // another answer takes its place
   if (type === "human" || type === "HumanMessageChunk") {
-    return message.id ? upsert(items, { type: "person", id: message.id, text: textOf(message.content) }) : items;
+    return message.id ? upsert(items, ofPerson(message, message.id)) : items;
   }
   if (type !== "ai" && type !== "AIMessageChunk") return items;
   if ((metadata.tags as string[] | undefined)?.includes("nostream")) return items;

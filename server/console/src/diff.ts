@@ -1,9 +1,6 @@
 // The difference of two texts, word by word (longest common subsequence).
 
-export interface Piece {
-  kind: "same" | "added" | "removed";
-  text: string;
-}
+export interface Piece { kind: "same" | "added" | "removed"; text: string }
 
 const LARGEST = 4_000_000;
 /** Spaces, words with what joins them, and single signs. */
@@ -12,9 +9,7 @@ const PIECE = /\s+|[\p{L}\p{N}]+(?:[-'’.][\p{L}\p{N}]+)*|[^\s]/gu;
 export function wordDiff(before: string, after: string): Piece[] {
   const a = before.match(PIECE) ?? [];
   const b = after.match(PIECE) ?? [];
-  if (a.length * b.length > LARGEST) {
-    return [{ kind: "removed", text: before }, { kind: "added", text: after }];
-  }
+  if (a.length * b.length > LARGEST) return [{ kind: "removed", text: before }, { kind: "added", text: after }];
   const width = b.length + 1;
   const lengths = new Uint32Array((a.length + 1) * width);
   const at = (i: number, j: number) => lengths[i * width + j] ?? 0;

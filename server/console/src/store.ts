@@ -127,18 +127,20 @@ export async function startSession(): Promise<void> {
   }
 }
 
-export async function endSession(): Promise<void> {
-  await attempt(api.signOut());
+function forgetQuestions(): void {
   closeQuestions();
   questions.value = [];
   questionsRead.value = false;
+}
+
+export async function endSession(): Promise<void> {
+  await attempt(api.signOut());
+  forgetQuestions();
   await startSession();
 }
 
 signedOut.handler = () => {
-  closeQuestions();
-  questions.value = [];
-  questionsRead.value = false;
+  forgetQuestions();
   if (session.value?.signedIn) session.value = { ...session.value, signedIn: false, user: null };
 };
 

@@ -1,8 +1,8 @@
 // One thread on the screen: its state, the events of its runs, and what a person may do with it.
 import { batch, computed, signal } from "@preact/signals";
 import { api, path, type ApiError } from "./api.ts";
-import { type Branch, branchesOf, checkpointBefore, type Item, itemsOf, newestOf, settled, versionsOf, withMessage, withoutStreaming, withStep } from "./conversation.ts";
-import { shorten } from "./format.ts";
+import { type Branch, branchesOf, checkpointBefore, errorText, type Item, itemsOf, newestOf, settled, versionsOf, withMessage, withoutStreaming, withStep } from "./conversation.ts";
+import { isName } from "./format.ts";
 import { newId } from "./ids.ts";
 import { stepsLeft, takesWords } from "./interrupts.ts";
 import { asApiError, attempt, notify, readQuestions, trackStream } from "./store.ts";
@@ -36,10 +36,8 @@ export class ThreadModel {
   /** Steps of a waiting plan that a message would end, and how the person decides; null while nothing is asked. */
   readonly asking = signal<{ steps: number; decide: (agreed: boolean) => void } | null>(null);
   readonly busy = computed(() => this.run.value !== null || this.sending.value);
-  readonly title = computed(() => {
-    const first = this.items.value.find((item) => item.type === "person");
-    return first ? shorten(first.text, 90) : "";
-  });
+  /** What lists call it: the title that a person gave it, else that of what was made. */
+  readonly title = signal("");
 
   private close = () => {};
   private closeRun = () => {};
@@ -84,30 +82,25 @@ export class ThreadModel {
     this.loads += 1;
     const load = this.loads;
     try {
-      const [thread, state] = await Promise.all([api.thread(this.id), api.state(this.id, this.branch.value)]);
+      const [thread, state, [listed]] = await Promise.all([api.thread(this.id), api.state(this.id, this.branch.value), api.listed(this.id)]);
       const running = thread.status === "busy" ? (await api.runs(this.id)).find((one) => one.status === "running" || one.status === "pending") : undefined;
       if (this.disposed || load !== this.loads) return;
       batch(() => {
         this.error.value = null;
         this.read.value = true;
+        this.title.value = isName(listed?.title) ? listed.title : "";
         this.workflow.value = thread.metadata.graph_id ?? this.workflow.value;
         this.values.value = state.values;
         this.interrupts.value = this.branch.value ? [] : state.interrupts;
         this.run.value = running?.run_id ?? this.replayed;
         this.items.value = this.merged(state.values, this.run.value !== null);
-        this.failure.value = thread.status === "error" ? this.reason(state.tasks.map((one) => one.error), thread) : "";
+        this.failure.value = thread.status === "error" ? errorText(state.tasks.find((one) => one.error)?.error ?? (thread as Fields).error) || "The run failed." : "";
       });
       if (running && this.replayed !== running.run_id) this.replay(running.run_id);
     } catch (error) {
       this.read.value = true;
       this.error.value = asApiError(error);
     }
-  }
-
-  private reason(errors: unknown[], thread: unknown): string {
-    const text = errors.find(Boolean) ?? (thread as Fields).error;
-    if (!text) return "The run failed.";
-    return typeof text === "string" ? text : String((text as Fields).message ?? JSON.stringify(text));
   }
 
   /** The stored items; while a run goes on, what it has shown after them stays. */

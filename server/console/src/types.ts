@@ -121,7 +121,7 @@ export interface WireMessage {
   tool_call_id?: string;
   status?: string;
   name?: string | null;
-  additional_kwargs?: { receipt?: TurnReceipt };
+  additional_kwargs?: { receipt?: TurnReceipt; entered?: string | Record<string, string> };
   /** In the reply to a plan: what its steps are called. */
   artifact?: { plan?: string; titles?: Record<string, string> } | null;
 }

@@ -87,6 +87,23 @@ test("a lesson begins with a PDF that is given on Home", async () => {
   await tab.waitForURL(/\/c\//);
   const question = tab.getByRole("region", { name: "Question" });
   await question.getByText(/Stomata/).first().waitFor();
+  assert.match(await tab.locator(".turn.person").innerText(), /^File\s+plants\.pdf$/);
+  await picture(tab, "lesson-of-a-file");
+});
+
+test("a brief is shown as it was entered, under the title of the ad, which a person may give", async () => {
+  const brief = { client: "Harbour Bikes", product: "e-bikes by the hour", duration: 20 };
+  await offline.send("POST", "/api/ai/generate", { adId: "harbour-form", provider: "offline", brief });
+  const tab = await open(offline, "/c/harbour-form");
+  await tab.getByRole("heading", { level: 1, name: "Harbour Bikes: e-bikes by the hour" }).waitFor();
+  const entered = await tab.locator(".turn.person").first().innerText();
+  assert.match(entered, /^Client\s+Harbour Bikes\s+Product\s+e-bikes by the hour\s+Duration\s+20$/);
+  await picture(tab, "ad-of-a-form");
+  await offline.send("PATCH", "/threads/harbour-form", { metadata: { title: "Summer on wheels" } });
+  await tab.reload();
+  await tab.getByRole("heading", { level: 1, name: "Summer on wheels" }).waitFor();
+  await tab.goto(`${offline.url}/artefacts?kind=ad`);
+  await tab.getByRole("link", { name: "Summer on wheels", exact: true }).waitFor();
 });
 
 test("a page is made, and an element of it is marked and changed", async () => {
@@ -545,6 +562,9 @@ test("a graph of one's own asks by its schema, and its state is shown", async ()
   await until(async () => (await offline.send("GET", `/threads/${thread}/state`)).values.count === 2, "the answer is in the state");
   await tab.goto(`${offline.url}/c/${thread}`);
   await tab.getByRole("region", { name: "What is made" }).getByText("muffins").waitFor();
+  const result = tab.getByRole("region", { name: "Result" });
+  await result.getByText("muffins").waitFor();
+  await picture(tab, "own-graph-result");
 });
 
 test("the inspector forks a thread at a checkpoint with another state", async () => {

@@ -1,11 +1,7 @@
 // What a person may do with a version, by kind: each kind has routes of its own.
 import { path, post } from "../api.ts";
 
-export interface VersionAction {
-  label: string;
-  done: string;
-  run: () => Promise<unknown>;
-}
+export interface VersionAction { label: string; done: string; run: () => Promise<unknown> }
 
 export function versionActions(kind: string, id: string, stream: string, version: string, state: { active: boolean; newest: boolean }): VersionAction[] {
   const activate = (url: string) => (state.active ? [] : [{ label: "Activate", done: `${version} is active`, run: () => post(url) }]);

@@ -43,6 +43,6 @@ export function isOverTime(groupBy: string): boolean {
 
 export function money(value: number | null, currency: string): string {
   if (value === null) return "";
-  const figure = value.toLocaleString("en", { maximumFractionDigits: 0 });
+  const figure = value.toLocaleString("en", { maximumFractionDigits: 20 }); // as it is stored
   return currency ? `${figure} ${currency}` : figure;
 }

@@ -23,6 +23,7 @@ interface Lesson {
   sessionId: string; status: string; waitsFor: string | null; topic: string | null; learningObjective: string | null;
   childAge: string | null; childInterest: string | null; learningStyle: string | null;
   facts: Fact[]; confirmedFacts: Fact[]; warnings: string[];
+  speech: string | null;
   narration: { total_duration: number; reading_level: string; segments: Segment[]; readability: { formula: string; grade: number; within: boolean } | null; warnings: string[] } | null;
 }
 
@@ -60,9 +61,9 @@ function FactRow({ fact, number, chosen }: { fact: Fact; number: number | null; 
       <div>
         <p><strong>{fact.concept}</strong>{chosen && <span class="sr-only"> (chosen)</span>}</p>
         <p>{fact.details}</p>
-        {fact.source && fact.source.quote !== fact.details && <blockquote class="quote">{fact.source.quote}</blockquote>}
-        {fact.source && fact.source.quote === fact.details && <p class="help">Word for word from the material.</p>}
-        {!fact.source && <p class="help">Added by a person; no passage of the material.</p>}
+        {fact.source && fact.source.quote !== fact.details
+          ? <blockquote class="quote">{fact.source.quote}</blockquote>
+          : <p class="help">{fact.source ? "Word for word from the material." : "Added by a person; no passage of the material."}</p>}
       </div>
     </li>
   );
@@ -71,10 +72,10 @@ function FactRow({ fact, number, chosen }: { fact: Fact; number: number | null; 
 interface Rendering { url: string; seconds: number; notices: string[] }
 
 /** Renders what is to be heard, the whole or one segment, and plays it. */
-function Listen({ session, segment, label }: { session: string; segment?: string; label: string }) {
+function Listen({ session, segment, label, onRendered = () => {} }: { session: string; segment?: string; label: string; onRendered?: () => void }) {
   const [rendering, setRendering] = useState<Rendering | null>(null);
   const [error, call, busy] = useCall();
-  const listen = () => call(post<Rendering>(path`/api/agent-create/session/narration/render?sessionId=${session}`, segment ? { segment } : {}), setRendering);
+  const listen = () => call(post<Rendering>(path`/api/agent-create/session/narration/render?sessionId=${session}`, segment ? { segment } : {}), (made) => { setRendering(made); onRendered(); });
   return (
     <div class="lesson-sound" aria-busy={busy}>
       {!rendering && <button type="button" class="button small" disabled={busy} aria-label={label} onClick={listen}><Icon name="play" size={16} />{busy ? "Rendering …" : "Listen"}</button>}
@@ -143,10 +144,10 @@ function LessonView(props: PanelProps) {
         <section class="part">
           <header class="part-head">
             <h3>Narration</h3>
-            <span class="tag num">{lesson.narration.total_duration} s</span>
-            {readability && <span class={`pill ${readability.within ? "ok" : "wait"}`} title={readability.formula}>target grade {lesson.narration?.reading_level}, measured {readability.grade}</span>}
+            <span class="tag num">{lesson.narration.total_duration} s, {lesson.speech}</span>
+            {readability && <span class={`pill ${readability.within ? "ok" : "wait"}`} title={readability.formula}>reading level: target grade {lesson.narration.reading_level}, measured grade {readability.grade}</span>}
           </header>
-          <Listen key={JSON.stringify(lesson.narration.segments.map((one) => one.narration))} session={lesson.sessionId} label="Listen to the narration" />
+          <Listen key={JSON.stringify(lesson.narration.segments.map((one) => one.narration))} session={lesson.sessionId} label="Listen to the narration" onRendered={props.changed} />
           <ol class="script">{lesson.narration.segments.map((one) => <SegmentView key={one.id} props={props} lesson={lesson} segment={one} numbers={numbers} />)}</ol>
           <p class="actions">
             <MakeOf label="Make scenes of this" url="/api/projects" body={{ lessonId: lesson.sessionId }} />

@@ -1,9 +1,6 @@
 // Charts as SVG, drawn by pure functions. Each has a title for who cannot see it; put its table beside it.
 
-export interface Point {
-  label: string;
-  value: number;
-}
+export interface Point { label: string; value: number }
 
 /** A round number at or above the largest value, so that the axis ends on a figure that can be read. */
 export function niceMax(values: number[]): number {

@@ -1,14 +1,15 @@
 // The ad library: filters, cards, export, and the import of a file with its columns.
 import { useEffect, useMemo, useState } from "preact/hooks";
-import { get, send, type ApiError } from "../api.ts";
+import { get, send } from "../api.ts";
 import { count, words } from "../format.ts";
 import { filterPairs, type Campaign } from "../panels/campaign_data.ts";
 import { location, navigate } from "../router.ts";
-import { asApiError, mayWrite, notify } from "../store.ts";
+import { attempt, mayWrite } from "../store.ts";
 import type { Fields } from "../types.ts";
 import { CampaignCard } from "../ui/campaign_card.tsx";
 import { Icon } from "../ui/icon.tsx";
 import { Empty, Failure, Loading } from "../ui/states.tsx";
+import { useCall } from "../ui/use_read.ts";
 import { ImportDialog } from "./campaign_import.tsx";
 
 interface CampaignPage { campaigns: Campaign[]; total: number; offset: number; detectedFilters: Fields; notes: string[] }
@@ -54,25 +55,18 @@ export function Campaigns() {
   // Drawn once for each address, so that a reply which arrives does not clear what somebody types.
   const form = useMemo(() => <Filters query={query} />, [filters]);
   const [page, setPage] = useState<CampaignPage | null>(null);
-  const [error, setError] = useState<ApiError | null>(null);
+  const [error, call] = useCall();
   const [importing, open] = useState(false);
   const [reads, setReads] = useState(0);
-  const read = async (offset: number) => {
-    try {
-      const more = new URLSearchParams(filters);
-      more.set("offset", String(offset));
-      more.set("limit", String(LIMIT));
-      const reply = await get<CampaignPage>(`/api/campaigns?${more}`);
-      setPage((before) => (offset && before ? { ...reply, campaigns: [...before.campaigns, ...reply.campaigns] } : reply));
-      setError(null);
-    } catch (failure) {
-      setError(asApiError(failure));
-    }
+  const read = (offset: number) => {
+    const more = new URLSearchParams([...query, ["offset", String(offset)], ["limit", String(LIMIT)]]);
+    return call(get<CampaignPage>(`/api/campaigns?${more}`), (reply) =>
+      setPage((before) => (offset && before ? { ...reply, campaigns: [...before.campaigns, ...reply.campaigns] } : reply)));
   };
   useEffect(() => { setPage(null); void read(0); }, [filters, reads]);
   const pairs = page ? filterPairs(page.detectedFilters) : [];
   const exportAll = async () => {
-    const reply = await send("GET", "/api/campaigns/export").catch((failure) => { const { message, remedy } = asApiError(failure); notify(message, { remedy, bad: true }); return null; });
+    const reply = await attempt(send("GET", "/api/campaigns/export"));
     if (!reply) return;
     const link = document.createElement("a");
     link.href = URL.createObjectURL(await reply.blob());

@@ -1,17 +1,21 @@
 // The turns of a thread: requests, words as they come, tool calls, plans, and the question that waits.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { get, path } from "../api.ts";
 import type { Item } from "../conversation.ts";
 import { sentence } from "../format.ts";
 import { headline, sentenceOf } from "../interrupts.ts";
 import { receiptPieces, versionLink } from "../mentions.ts";
+import { artefactOf } from "../panels/index.ts";
 import { location } from "../router.ts";
 import { mayWrite } from "../store.ts";
 import type { ThreadModel } from "../thread.ts";
-import type { Interrupt, TurnReceipt } from "../types.ts";
+import type { Interrupt, Schema, TurnReceipt } from "../types.ts";
 import { Icon } from "../ui/icon.tsx";
 import { InterruptForm } from "../ui/interrupt_form.tsx";
 import { Markdown } from "../ui/markdown.tsx";
 import { Empty, Failure, Loading } from "../ui/states.tsx";
+import { useRead } from "../ui/use_read.ts";
+import { Value } from "../ui/value.tsx";
 import { PlanCard } from "./plan.tsx";
 import { StepLine } from "./steps.tsx";
 
@@ -49,7 +53,7 @@ function Person({ item, thread }: { item: Extract<Item, { type: "person" }>; thr
   }
   return (
     <div class="turn person">
-      <div class="bubble">{item.text}</div>
+      <div class="bubble">{item.form ? <Value value={item.form} /> : item.text}</div>
       <BranchSwitch message={item.id} thread={thread} />
       {mayWrite.value && (
         <button type="button" class="icon-button reveal" aria-label="Edit and send again" title="Edit and send again" disabled={thread.busy.value}
@@ -119,6 +123,14 @@ function Waiting({ interrupt, thread }: { interrupt: Interrupt; thread: ThreadMo
   );
 }
 
+/** The output values of a graph that keeps no messages. */
+function Result({ thread }: { thread: ThreadModel }) {
+  const [schemas] = useRead(() => get<{ output_schema: Schema }>(path`/assistants/${thread.workflow.value}/schemas`), [thread.workflow.value]);
+  const { properties } = schemas?.output_schema ?? {};
+  const output = Object.entries(thread.values.value).filter(([name]) => !properties || name in properties);
+  return schemas && <section class="turn" aria-label="Result"><p class="muted">Result</p><Value value={Object.fromEntries(output)} /></section>;
+}
+
 /** Closer to the end than this, new content is followed. */
 const NEAR_PX = 80;
 
@@ -126,6 +138,7 @@ export function Conversation({ thread }: { thread: ThreadModel }) {
   const scroller = useRef<HTMLDivElement>(null);
   const [away, setAway] = useState(false);
   const items = thread.items.value;
+  const isOwnGraph = !artefactOf(thread.workflow.value, thread.id, {});
   const created = thread.values.value.created;
   const streams = useMemo(
     () => new Map<string, string>((created ?? []).map((one: { toolCallId: string; stream: string }) => [one.toolCallId, one.stream])),
@@ -172,6 +185,7 @@ export function Conversation({ thread }: { thread: ThreadModel }) {
       <div class="turns">
         {thread.error.value && !(thread.error.value.status === 0 && items.length > 0) && <Failure error={thread.error.value} onRetry={() => void thread.load()} />}
         {!thread.read.value ? <Loading label="Reading the conversation" />
+          : items.length === 0 && waiting.length === 0 && !thread.busy.value && isOwnGraph && Object.keys(thread.values.value).length > 0 ? <Result thread={thread} />
           : items.length === 0 && waiting.length === 0 && !thread.error.value && <Empty icon="edit" title="An empty conversation">Say below what should be made.</Empty>}
         {items.filter(shown).map((item) => (
           <Row key={item.id} item={item} thread={thread} newest={item.id === newestSteps} streams={streams} named={named} />

@@ -16,7 +16,8 @@ const upload = (file: File) =>
 export async function start(workflow: string, text: string, file?: File): Promise<boolean> {
   const thread = await attempt<{ thread_id: string }>(file ? upload(file) : api.createThread(workflow));
   if (!thread) return false;
-  const input = { messages: [{ role: "user", content: text, id: newId() }] };
+  const entered = file && { additional_kwargs: { entered: { ...(text && { request: text }), file: file.name } } };
+  const input = { messages: [{ role: "user", content: text || "Find the facts in the file I uploaded.", id: newId(), ...entered }] };
   const run = await attempt(api.startRun(thread.thread_id, { assistant_id: workflow, input }));
   if (run) navigate(`/c/${thread.thread_id}`);
   return run !== undefined;
@@ -70,12 +71,12 @@ export function Start() {
   const [material, setMaterial] = useState<File>();
   const [busy, setBusy] = useState(false);
   const file = workflow === "fact_narration" ? material : undefined;
-  const words = text.trim() || (file ? "Find the facts in the file I uploaded." : "");
+  const empty = !text.trim() && !file;
   const box = useRef<HTMLTextAreaElement>(null);
   const send = async () => {
-    if (!words || busy) return;
+    if (empty || busy) return;
     setBusy(true);
-    if (!(await start(workflow, words, file))) setBusy(false);
+    if (!(await start(workflow, text.trim(), file))) setBusy(false);
   };
   const fill = (name: string, example: string) => {
     choose(name);
@@ -98,7 +99,7 @@ export function Start() {
           <select id="start-workflow" value={workflow} onChange={(event) => choose(event.currentTarget.value)}>
             {workflows.map((one) => <option key={one.name} value={one.name}>{workflowTitle(one.name)}</option>)}
           </select>
-          <button type="submit" class="button primary" disabled={busy || !words}>Start</button>
+          <button type="submit" class="button primary" disabled={busy || empty}>Start</button>
         </div>
       </form>
       <Model />

@@ -1,10 +1,9 @@
 // A thread: the conversation on the left, what is made on the right; one above the other where it is narrow.
 import { useSignalEffect } from "@preact/signals";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { get, path } from "../api.ts";
 import { count } from "../format.ts";
 import { takesWords } from "../interrupts.ts";
-import { artefactOf, plansSteps } from "../panels/index.ts";
+import { plansSteps } from "../panels/index.ts";
 import { Pane } from "../panels/pane.tsx";
 import { location, setQuery } from "../router.ts";
 import { mayWrite, pageTitle, workflowTitle } from "../store.ts";
@@ -12,7 +11,6 @@ import { ThreadModel } from "../thread.ts";
 import { Confirm } from "../ui/dialog.tsx";
 import { Icon, KindIcon } from "../ui/icon.tsx";
 import { Status } from "../ui/states.tsx";
-import { useRead } from "../ui/use_read.ts";
 import { Conversation } from "./conversation.tsx";
 
 function Composer({ thread }: { thread: ThreadModel }) {
@@ -66,14 +64,12 @@ function Composer({ thread }: { thread: ThreadModel }) {
 
 function Head({ thread }: { thread: ThreadModel }) {
   const workflow = thread.workflow.value;
-  const made = artefactOf(workflow, thread.id, thread.values.value);
-  const [video] = useRead(() => get<{ name: string }>(path`/api/projects/${made?.id ?? ""}`), [made?.id], made?.kind === "video" && thread.read.value && !thread.title.value);
   const status = thread.busy.value ? "busy" : thread.interrupts.value.length > 0 ? "interrupted" : thread.failure.value ? "error" : "";
   return (
     <header class="work-head">
       <KindIcon of={workflow} size={32} />
       <div class="work-title">
-        <h1>{thread.title.value || video?.name || workflowTitle(workflow) || "Conversation"}</h1>
+        <h1>{thread.title.value || workflowTitle(workflow) || "Conversation"}</h1>
         <p class="meta"><span>{workflowTitle(workflow)}</span></p>
       </div>
       <span aria-live="polite">{status && <Status of={status} />}</span>
@@ -86,10 +82,9 @@ export function Workspace({ thread: id }: { thread: string }) {
   const thread = useMemo(() => new ThreadModel(id), [id]);
   useEffect(() => {
     thread.open();
-    return () => thread.dispose();
+    return () => { thread.dispose(); pageTitle.value = ""; };
   }, [thread]);
   useSignalEffect(() => { pageTitle.value = thread.title.value; });
-  useEffect(() => () => { pageTitle.value = ""; }, []);
   const { query } = location.value;
   const asking = thread.asking.value;
   const lost = thread.error.value !== null && thread.error.value.status !== 0 && thread.items.value.length === 0;

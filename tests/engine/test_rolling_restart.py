@@ -93,11 +93,15 @@ class Servers:
         process = self._processes[port]
 
         async def is_serving() -> bool:
-            assert process.poll() is None, (process.folder / "err").read_text()
+            assert process.poll() is None, f"the server of {port} has ended"
             return await is_ready(http, f"http://127.0.0.1:{port}")
 
         async with httpx.AsyncClient() as http:
-            await eventually(is_serving, f"{port} is ready", patience_s=60)
+            try:
+                await eventually(is_serving, f"{port} is ready", patience_s=60)
+            except AssertionError as error:
+                error.add_note(f"its log: {(process.folder / 'err').read_text()[-4000:]}")
+                raise
 
     async def restart(self, port: int) -> None:
         """Stop the server of a port, and start another in its place."""

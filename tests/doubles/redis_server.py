@@ -43,6 +43,14 @@ def free_port() -> int:
     raise AssertionError(f"none of {_PORTS_EACH} ports is free")
 
 
+def hold_port() -> socket.socket:
+    """A socket with a loopback port on which a server can listen, and no other program is given it."""
+    held = socket.socket()
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    held.bind(("127.0.0.1", free_port()))
+    return held
+
+
 class RedisServer:
     """A real server, which can be killed and started again."""
 

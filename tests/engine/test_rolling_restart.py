@@ -23,7 +23,7 @@ from tests.doubles.chat_double import ChatDouble, Recorded, Reply, Say
 from tests.doubles.command import ROOT, ForkedCommand
 from tests.doubles.killing import WarmParent
 from tests.doubles.needs import need
-from tests.doubles.redis_server import free_port
+from tests.doubles.redis_server import free_port, hold_port
 from tests.doubles.waiting import eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.fault, pytest.mark.timeout(600)]
@@ -75,7 +75,9 @@ class Servers:
 
     def __init__(self, warm: WarmParent, folder: Path, env: Mapping[str, str]) -> None:
         self._warm, self._folder, self._env = warm, folder, env
-        self.ports = (free_port(), free_port())
+        # Held, so that no other program takes a port while its server is away.
+        self._held = (hold_port(), hold_port())
+        self.ports = tuple(each.getsockname()[1] for each in self._held)
         self._processes: dict[int, ForkedCommand] = {}
 
     def start(self, port: int) -> None:
@@ -87,11 +89,19 @@ class Servers:
         )
 
     async def wait_until_ready(self, port: int) -> None:
-        """Wait until the server of a port is ready."""
+        """Wait until the server of a port is ready; fail at once if it has ended."""
+        process = self._processes[port]
+
+        async def is_serving() -> bool:
+            assert process.poll() is None, f"the server of {port} has ended"
+            return await is_ready(http, f"http://127.0.0.1:{port}")
+
         async with httpx.AsyncClient() as http:
-            await eventually(
-                partial(is_ready, http, f"http://127.0.0.1:{port}"), f"{port} is ready", patience_s=60
-            )
+            try:
+                await eventually(is_serving, f"{port} is ready", patience_s=60)
+            except AssertionError as error:
+                error.add_note(f"its log: {(process.folder / 'err').read_text()[-4000:]}")
+                raise
 
     async def restart(self, port: int) -> None:
         """Stop the server of a port, and start another in its place."""
@@ -108,10 +118,12 @@ class Servers:
         return [line for line in lines if json.loads(line)["level"] in {"error", "critical"}]
 
     def kill(self) -> None:
-        """Kill what still runs."""
+        """Kill what still runs, and give the ports back."""
         for process in self._processes.values():
             if process.poll() is None:
                 process.send_signal(signal.SIGKILL)
+        for each in self._held:
+            each.close()
 
 
 async def is_ready(http: httpx.AsyncClient, url: str) -> bool:
@@ -122,7 +134,7 @@ async def is_ready(http: httpx.AsyncClient, url: str) -> bool:
 
 
 @contextmanager
-def nginx(folder: Path, ports: tuple[int, int]) -> Iterator[str]:
+def nginx(folder: Path, ports: tuple[int, ...]) -> Iterator[str]:
     """Nginx with the sample configuration; its URL."""
     port = free_port()
     text = (ROOT / "deploy/nginx.conf").read_text()

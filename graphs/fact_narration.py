@@ -278,7 +278,7 @@ class FactNarration(WorkflowSpec[LessonState]):
         ),
     )
     state = LessonState
-    artefact = LessonArtefact("lesson", lesson.STREAMS)
+    artefact = LessonArtefact("lesson", lesson.STREAMS, entry_streams=("source", "confirmed", "assets"))
     view = LessonModelView(streams=("student", "source", "facts", "confirmed", "narration"))
     turn = LessonTurnRules(is_conversational=True)
     lean = LeanLesson()

@@ -46,6 +46,12 @@ class PageArtefact(ArtefactSpec[PageState]):
             return str(data["fileName"])
         return history.summary(data)
 
+    def named_by(self, stream: str, data: Mapping[str, Any]) -> Collection[str]:
+        """Return the version that undo restores."""
+        del stream
+        back = data.get("back")
+        return [str(back)] if back else ()
+
     def card(self, state: PageState, newest: Mapping[str, Mapping[str, Any]]) -> Card:
         """Return the page's title, and the texts on it."""
         del state
@@ -219,7 +225,7 @@ class PageBuilder(LoopWorkflow[PageState]):
         'change the headline to "Bread at four"',
     )
     state = PageState
-    artefact = PageArtefact("page", (page.STREAM,), (page.UPLOADS,))
+    artefact = PageArtefact("page", (page.STREAM,), (page.UPLOADS,), (page.UPLOADS,))
     view = PageModelView()
     turn = PageTurnRules()
     lean = LeanPage()

@@ -6,7 +6,7 @@ Shared nodes call the parts. A workflow overrides what differs; the defaults do 
 import inspect
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -71,6 +71,8 @@ class ArtefactSpec(Generic[S]):
     """Version streams that turns are summarised by; `scene-*` is a family of streams."""
     other_streams: tuple[str, ...] = ()
     """Further streams, which belong to the artefact and its export: uploads, for example."""
+    entry_streams: tuple[str, ...] = ()
+    """Those of the streams whose versions are entries of a list, such as uploads: none is ever removed."""
 
     def id_of(self, state: S, thread_id: str) -> str:
         """Return the id of the thread's artefact; by default the thread's."""
@@ -119,6 +121,11 @@ class ArtefactSpec(Generic[S]):
     async def all_streams_of(self, artefact: Artefact) -> tuple[str, ...]:
         """Return every stream of an artefact."""
         return (*await self.streams_of(artefact), *self.other_streams)
+
+    def named_by(self, stream: str, data: Mapping[str, Any]) -> Collection[str]:
+        """Return the versions that the newest one of a stream needs, such as the one that undo restores."""
+        del stream, data
+        return ()
 
     def has_stream(self, name: str) -> bool:
         """Return True if artefacts of this kind may have a stream of this name."""

@@ -22,10 +22,17 @@ from starlette.routing import BaseRoute
 
 from callsheet import providers, storage
 from callsheet.nodes.node import EPOCH_KEY, OWNER_KEY
-from callsheet.server.artefacts import archive, conversation_routes, execution_routes, owner_data
+from callsheet.server.artefacts import (
+    archive,
+    conversation_routes,
+    execution_routes,
+    kept_versions,
+    owner_data,
+)
 from callsheet.server.artefacts import routes as artefact_routes
 from callsheet.server.artefacts.archive import ThreadArchive, copy_with_artefacts
 from callsheet.server.artefacts.features import FeatureApi
+from callsheet.server.artefacts.kept_versions import VersionRetention
 from callsheet.server.artefacts.views import reply_builder
 from callsheet.server.console import pages, question_routes, session_routes, work_routes
 from callsheet.server.engine import background, graph_loading, graphs_file
@@ -282,7 +289,12 @@ def start_maintenance(ctx: AppContext) -> tuple[Callable[[], Awaitable[object]],
     trimming = background.start_periodic(trim, _TRIM_INTERVAL_S, "the audit grows")
     served = partial(ctx.worker.turns.unserved_runs, ctx.graphs)
     serving = background.start_periodic(served, _MARKER_INTERVAL_S, "runs of other graphs are not noticed")
-    return retention.start_sweeping(ctx), crons.start_firing(ctx), check, serving, trimming
+    stops = (retention.start_sweeping(ctx), crons.start_firing(ctx), check, serving, trimming)
+    versions = VersionRetention(ctx)
+    if not versions.is_on:
+        return stops
+    stop = background.start_periodic(versions.remove_old, kept_versions.INTERVAL_S, "old versions stay")
+    return (*stops, stop)
 
 
 _LOOPBACK_PAGES: Final = (

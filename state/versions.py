@@ -5,6 +5,7 @@ frozen. A batch is one run, or one request by a person, so that the variations m
 drafts together. *Active* is a pointer that a person sets.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
@@ -20,6 +21,7 @@ Author = Literal["model", "person", "undo", "import"]
 """Kind of author: a model, a person by hand, the restoring of an earlier version, or an import."""
 MAX_REQUEST: Final = 300
 """Characters of a request that are kept with a version."""
+_ID: Final = re.compile(r"v([1-9][0-9]{0,14})")
 
 
 class Origin(TypedDict, total=False):
@@ -67,6 +69,12 @@ def origin(by: Author, request: str = "", model: str = "") -> Origin:
     words = " ".join(request.split())
     shown = words if len(words) <= MAX_REQUEST else f"{words[: MAX_REQUEST - 1]}…"
     return Origin(by=by, model=model, request=shown)
+
+
+def number_of(version_id: str) -> int:
+    """Return the number in a version's id; 0 for a text that is none."""
+    match = _ID.fullmatch(version_id)
+    return int(match[1]) if match else 0
 
 
 def status(version: Version, newest: Version) -> Status:

@@ -104,10 +104,10 @@ async def read_score(ref: AdRef, request: RenderRequest) -> AdScore:
     """Return what is to be rendered; write nothing.
 
     Raises `Conflict` for an ad with nothing to hear, or in a language that nothing here speaks, `Missing` for
-    an unknown track, `TooLarge` for one that is too long, and `NotInstalled`.
+    an unknown track, `TooLarge` for one that is too long, `NotInstalled`, and as `Artefact.version`.
     """
     require_audio()
-    stored = await ref.artefact.streams(ad.STREAMS)
+    stored = await ref.artefact.newest_of(ad.STREAMS)
     chosen = edits.chosen_versions(stored, request.versions)
     for name in ad.STREAMS:
         if version_id := str(getattr(request, name)):

@@ -30,7 +30,7 @@ from callsheet.tools.audio.casting import cast
 router = api_router("/api/ads/{ad_id}", "ads")
 name_router = api_router("/api/pronunciations", "voices")
 voice_router = api_router("/api/voices", "voices")
-_ERRORS: Final = (400, 403, 404, 409, 413, 422, 429, 500, 501, 503, 504)
+_ERRORS: Final = (400, 403, 404, 409, 410, 413, 422, 429, 500, 501, 503, 504)
 _RENDER: Final = documented_responses(*_ERRORS, reply=Rendering)
 _RENDER[200] |= {"content": render_events(Rendering)["content"]}
 _FILE: Final[dict[int | str, dict[str, Any]]] = {

@@ -267,7 +267,7 @@ async def create_ad_version(
     )
 
 
-@version_router.get("/{version_id}", responses=documented_responses(*_READ, reply=VersionReply))
+@version_router.get("/{version_id}", responses=documented_responses(*_READ, 410, reply=VersionReply))
 @with_policy(API_READ)
 async def get_ad_version(stream: str, version_id: str, ref: _AdRef) -> dict[str, Any]:
     """Show a version: what is known of it, its `data`, and the same data flat beside it."""
@@ -275,7 +275,7 @@ async def get_ad_version(stream: str, version_id: str, ref: _AdRef) -> dict[str,
 
 
 @version_router.get(
-    "/{version_id}/diff/{other_id}", responses=documented_responses(*_READ, reply=VersionDiff)
+    "/{version_id}/diff/{other_id}", responses=documented_responses(*_READ, 410, reply=VersionDiff)
 )
 @with_policy(API_READ)
 async def diff_ad_versions(stream: str, version_id: str, other_id: str, ref: _AdRef) -> dict[str, Any]:
@@ -283,7 +283,9 @@ async def diff_ad_versions(stream: str, version_id: str, other_id: str, ref: _Ad
     return await edits.diff_view(ref, stream, version_id, other_id)
 
 
-@version_router.patch("/{version_id}", responses=documented_responses(*_VERSION_WRITE, reply=VersionWritten))
+@version_router.patch(
+    "/{version_id}", responses=documented_responses(*_VERSION_WRITE, 410, reply=VersionWritten)
+)
 @with_policy(API_WRITE)
 async def patch_ad_version(
     stream: str, version_id: str, patch: Annotated[dict[str, Any], _PATCH], ref: _AdRef
@@ -303,7 +305,9 @@ async def patch_ad_version(
     )
 
 
-@version_router.post("/{version_id}/activate", responses=documented_responses(*_READ, reply=VersionActivated))
+@version_router.post(
+    "/{version_id}/activate", responses=documented_responses(*_READ, 410, reply=VersionActivated)
+)
 @with_policy(API_WRITE)
 async def activate_ad_version(stream: str, version_id: str, ref: _AdRef) -> dict[str, Any]:
     """Activate a version."""
@@ -314,7 +318,7 @@ async def activate_ad_version(stream: str, version_id: str, ref: _AdRef) -> dict
 @version_router.post(
     "/{version_id}/clone",
     status_code=201,
-    responses=documented_responses(*_READ, reply=VersionWritten, status=201),
+    responses=documented_responses(*_READ, 410, reply=VersionWritten, status=201),
 )
 @with_policy(API_WRITE)
 async def clone_ad_version(stream: str, version_id: str, ref: _AdRef) -> dict[str, Any]:
@@ -329,7 +333,7 @@ async def clone_ad_version(stream: str, version_id: str, ref: _AdRef) -> dict[st
     )
 
 
-@version_router.delete("/{version_id}", responses=documented_responses(*_READ, 409, reply=VersionList))
+@version_router.delete("/{version_id}", responses=documented_responses(*_READ, 409, 410, reply=VersionList))
 @with_policy(API_WRITE)
 async def delete_ad_version(stream: str, version_id: str, ref: _AdRef) -> dict[str, Any]:
     """Delete a draft for good; its number is not used again. Others are history and stay (409)."""

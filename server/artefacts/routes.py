@@ -96,7 +96,7 @@ async def list_artefact_versions(
     return ArtefactVersionList.model_validate(shown)
 
 
-@router.get("/{kind}/{artefact_id}/{stream}/{version_id}", responses=_responses(ArtefactVersion))
+@router.get("/{kind}/{artefact_id}/{stream}/{version_id}", responses=_responses(ArtefactVersion, 410))
 @with_policy(API_READ)
 async def get_artefact_version(
     kind: str, artefact_id: str, stream: str, version_id: str, request: Request
@@ -109,7 +109,9 @@ async def get_artefact_version(
     return ArtefactVersion(**shown, data=version.data)
 
 
-@router.get("/{kind}/{artefact_id}/{stream}/{version_id}/diff/{other_id}", responses=_responses(VersionDiff))
+@router.get(
+    "/{kind}/{artefact_id}/{stream}/{version_id}/diff/{other_id}", responses=_responses(VersionDiff, 410)
+)
 @with_policy(API_READ)
 async def diff_artefact_versions(
     kind: str, artefact_id: str, stream: str, version_id: str, other_id: str, request: Request

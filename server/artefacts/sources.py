@@ -122,16 +122,32 @@ def source_list(meta: Mapping[str, str]) -> list[ArtefactSource]:
 
 async def use_list(artefact: Artefact, storage: Storage, meta: Mapping[str, str]) -> list[ArtefactRef]:
     """Return what was made from an artefact, still exists and names it, oldest first."""
+    return [ArtefactRef(kind=one.kind, id=one.id) for one, _ in await _uses(artefact, storage, meta)]
+
+
+async def used_versions(
+    artefact: Artefact, storage: Storage, meta: Mapping[str, str]
+) -> list[tuple[str, str]]:
+    """Return the versions of an artefact that other ones were made from, each with its stream."""
+    uses = [source for _, named in await _uses(artefact, storage, meta) for source in named]
+    return [item for source in uses for item in source.get("versions", {}).items()]
+
+
+async def _uses(
+    artefact: Artefact, storage: Storage, meta: Mapping[str, str]
+) -> list[tuple[Artefact, list[ArtefactSource]]]:
+    """Return what was made from an artefact, oldest first, each with its sources that are the artefact."""
     places = [field.removeprefix(_USE).partition(":") for field in _use_fields(meta)]
     results = [Artefact(storage, kind, name, meta["owner"]) for kind, _, name in places]
     records = await asyncio.gather(*(one.meta() for one in results))
-    return [
-        ArtefactRef(kind=one.kind, id=one.id)
-        for one, record in zip(results, records, strict=True)
+    uses = []
+    for one, record in zip(results, records, strict=True):
+        name = (artefact.kind, artefact.id)
+        named = [source for source in source_list(record) if (source["kind"], source["id"]) == name]
         # A copy of an artefact has its record, and nothing was made from the copy.
-        if record.get("owner") == meta["owner"]
-        and (artefact.kind, artefact.id) in {(source["kind"], source["id"]) for source in source_list(record)}
-    ]
+        if named and record.get("owner") == meta["owner"]:
+            uses.append((one, named))
+    return uses
 
 
 def check_record(facts: Mapping[str, str]) -> None:

@@ -164,7 +164,7 @@ async def _render(score: NarrationScore, report: Report) -> RecordingRecord:
         )
 
         def details(mixed: dict[str, Any]) -> Details:
-            return {**mixed, "notices": notices}
+            return {**mixed, "notices": notices, "versions": {"narration": score.version}}
 
         return await Mix(lesson.storage, lesson.artefact, score.digest, task, _LIMITS, details).store(report)
 

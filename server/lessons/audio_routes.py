@@ -18,7 +18,7 @@ from callsheet.server.lessons.material_routes import SessionHeader, SessionQuery
 from callsheet.state.errors import Missing
 
 router = api_router("/api/agent-create/session/narration", "lessons")
-_ERRORS: Final = (400, 403, 404, 409, 413, 422, 429, 500, 501, 503, 504)
+_ERRORS: Final = (400, 403, 404, 409, 410, 413, 422, 429, 500, 501, 503, 504)
 _RENDER: Final = documented_responses(*_ERRORS, reply=NarrationRendering)
 _RENDER[200] |= {"content": render_events(NarrationRendering)["content"]}
 _FILE: Final[dict[int | str, dict[str, Any]]] = {

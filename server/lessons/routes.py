@@ -184,7 +184,7 @@ _MEDIA: Final = {
     "json": "application/json",
     "slides": "text/html; charset=utf-8",
 }
-_TEXT: Final = documented_responses(*READ, reply=Narration)
+_TEXT: Final = documented_responses(*READ, 410, reply=Narration)
 _TEXT[200] |= {
     "content": {
         kind.partition(";")[0]: {"schema": {"type": "string"}}
@@ -193,7 +193,7 @@ _TEXT[200] |= {
     },
     "description": "The narration as a file",
 }
-_REWRITTEN: Final = documented_responses(*WRITE, 402, 429, reply=LessonTurn | NarrationSaved)
+_REWRITTEN: Final = documented_responses(*WRITE, 402, 410, 429, reply=LessonTurn | NarrationSaved)
 _REWRITTEN[200] |= turn_events(LessonTurn)
 _Version = Annotated[str | None, Query(max_length=80, description="A version's id; the newest when left out")]
 
@@ -250,7 +250,7 @@ async def list_lesson_narrations(
 
 
 @narration_router.get(
-    "/versions/{version_id}/diff/{other_id}", responses=documented_responses(*READ, reply=VersionDiff)
+    "/versions/{version_id}/diff/{other_id}", responses=documented_responses(*READ, 410, reply=VersionDiff)
 )
 @with_policy(LESSON_READ)
 async def diff_lesson_narrations(

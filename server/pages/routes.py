@@ -53,7 +53,7 @@ list_router = api_router("/api", "pages")
 _READ = (400, 403, 404, 500, 503, 504)
 _QUERY = (*_READ, 422)
 _HTML: Final[dict[int | str, dict[str, Any]]] = {
-    **documented_responses(*_QUERY, reply=None),
+    **documented_responses(*_QUERY, 410, reply=None),
     200: {
         "content": {"text/html": {"schema": {"type": "string"}}, **ZIP["content"]},
         "description": "The page",
@@ -145,7 +145,7 @@ async def list_page_versions(ref: _Page, page: VersionQuery) -> dict[str, Any]:
     return await views.versions_view(ref, page)
 
 
-@router.get("/versions/{version_id}", responses=documented_responses(*_READ, reply=PageVersion))
+@router.get("/versions/{version_id}", responses=documented_responses(*_READ, 410, reply=PageVersion))
 @with_policy(API_READ)
 async def get_page_version(version_id: str, ref: _Page) -> dict[str, Any]:
     """Show a version: its page and its changes."""
@@ -153,7 +153,7 @@ async def get_page_version(version_id: str, ref: _Page) -> dict[str, Any]:
 
 
 @router.get(
-    "/versions/{version_id}/diff/{other_id}", responses=documented_responses(*_READ, reply=VersionDiff)
+    "/versions/{version_id}/diff/{other_id}", responses=documented_responses(*_READ, 410, reply=VersionDiff)
 )
 @with_policy(API_READ)
 async def compare_page_versions(version_id: str, other_id: str, ref: _Page) -> dict[str, Any]:
@@ -161,7 +161,9 @@ async def compare_page_versions(version_id: str, other_id: str, ref: _Page) -> d
     return await views.versions_diff(ref, version_id, other_id)
 
 
-@router.post("/versions/{version_id}/activate", responses=documented_responses(*_READ, reply=PageActivated))
+@router.post(
+    "/versions/{version_id}/activate", responses=documented_responses(*_READ, 410, reply=PageActivated)
+)
 @with_policy(API_WRITE)
 async def activate_page_version(version_id: str, ref: _Page) -> dict[str, Any]:
     """Activate a version of a page."""
@@ -171,7 +173,7 @@ async def activate_page_version(version_id: str, ref: _Page) -> dict[str, Any]:
 @router.post(
     "/versions/{version_id}/restore",
     status_code=201,
-    responses=documented_responses(*_READ, 409, reply=PageVersion, status=201),
+    responses=documented_responses(*_READ, 409, 410, reply=PageVersion, status=201),
 )
 @with_policy(API_WRITE)
 async def restore_page_version(version_id: str, ref: _Page) -> dict[str, Any]:
@@ -196,7 +198,7 @@ async def edit_page_element(
     return await views.edit_element(ref, element_id, body.changes(), version)
 
 
-@router.get("/diff", responses=documented_responses(*_QUERY, reply=Diff))
+@router.get("/diff", responses=documented_responses(*_QUERY, 410, reply=Diff))
 @with_policy(API_READ)
 async def diff_page_versions(
     ref: _Page, old: Annotated[str, _FROM], new: Annotated[str, _TO]
@@ -275,7 +277,7 @@ async def export_page(request: Request, ref: _Page, query: Annotated[PageExportQ
     )
 
 
-@router.get("/check", responses=documented_responses(*_QUERY, reply=PageChecks))
+@router.get("/check", responses=documented_responses(*_QUERY, 410, reply=PageChecks))
 @with_policy(API_READ)
 async def check_page(
     ref: _Page,

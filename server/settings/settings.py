@@ -74,6 +74,7 @@ def _expand_home(path: Path) -> Path:
         raise ValueError("it names a user who is unknown here") from error
 
 
+MAX_KEPT: Final = 1_000_000
 _Place = Annotated[Path, AfterValidator(_expand_home)]
 """A path; `~` is the user's own folder."""
 
@@ -82,6 +83,18 @@ def json_object(text: str) -> str:
     """Return the text; raises `ValueError` unless it is a JSON object."""
     if not isinstance(json.loads(text), dict):
         raise ValueError("it must be a JSON object")  # noqa: TRY004 -- what pydantic turns into words
+    return text
+
+
+def count_by_owner(text: str) -> str:
+    """Return the text; raises `ValueError` unless it is a count, or a JSON object of counts by owner."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = None
+    counts = [*value.values()] if isinstance(value, dict) else [value]
+    if not all(type(one) is int and 0 <= one <= MAX_KEPT for one in counts):
+        raise ValueError(f'it must be a number from 0 to {MAX_KEPT}, or such numbers by owner: {{"*": 100}}')
     return text
 
 
@@ -196,6 +209,9 @@ class Settings(BaseSettings):
     kept_checkpoints: int = Field(0, ge=0, le=1_000_000)
     """About the number of newest checkpoints of each thread that are kept; older ones are removed when a run
     has ended. 0 keeps all."""
+    kept_versions: Annotated[str, AfterValidator(count_by_owner)] = "0"
+    """Newest versions of each stream of an artefact that are kept, beside those that something needs; 0, the
+    default, keeps all. By owner as JSON: `{"*": 100, "ana": 0}`."""
     kept_tool_calls: int = Field(10_000, ge=10, le=1_000_000)
     """Newest records of tool calls of each owner that are kept."""
     tool_call_days: float = Field(30.0, gt=0, le=30)

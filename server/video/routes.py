@@ -59,7 +59,7 @@ _QUERY = (*_READ, 422)
 
 
 _HTML: Final[dict[int | str, dict[str, Any]]] = {
-    **documented_responses(*_QUERY, reply=None),
+    **documented_responses(*_QUERY, 410, reply=None),
     200: {"content": {"text/html": {"schema": {"type": "string"}}}, "description": "The page"},
 }
 _OTIO_TYPE: Final = "application/vnd.pixar.opentimelineio+json"
@@ -129,7 +129,7 @@ async def list_scenes(ref: _Project) -> dict[str, Any]:
     return await projects.scene_list(ref)
 
 
-@router.get("/scenes/{scene_id}", responses=documented_responses(*_QUERY, reply=SceneView))
+@router.get("/scenes/{scene_id}", responses=documented_responses(*_QUERY, 410, reply=SceneView))
 @with_policy(API_READ)
 async def get_scene(
     scene_id: str,
@@ -149,7 +149,7 @@ async def list_scene_versions(scene_id: str, ref: _Project, page: VersionQuery) 
 
 @router.get(
     "/scenes/{scene_id}/versions/{version_id}/diff/{other_id}",
-    responses=documented_responses(*_READ, reply=VersionDiff),
+    responses=documented_responses(*_READ, 410, reply=VersionDiff),
 )
 @with_policy(API_READ)
 async def diff_scene_versions(scene_id: str, version_id: str, other_id: str, ref: _Project) -> dict[str, Any]:
@@ -159,7 +159,7 @@ async def diff_scene_versions(scene_id: str, version_id: str, other_id: str, ref
 
 @router.post(
     "/scenes/{scene_id}/versions/{version_id}/restore",
-    responses=documented_responses(*_READ, 409, reply=ExecutionStarted),
+    responses=documented_responses(*_READ, 409, 410, reply=ExecutionStarted),
 )
 @with_policy(API_WRITE)
 async def restore_scene_version(
@@ -261,7 +261,7 @@ def _page(html: str) -> Response:
 
 
 _CHANGE = (400, 403, 404, 409, 422, 500, 503, 504)
-_STARTED = documented_responses(*_CHANGE, 402, 429, reply=ExecutionStarted)
+_STARTED = documented_responses(*_CHANGE, 402, 410, 429, reply=ExecutionStarted)
 
 
 @router.post("/executions", responses=_STARTED)

@@ -1,5 +1,6 @@
 """Requests about videos as runs, their replies, and the executions that they start, undo and redo."""
 
+import asyncio
 import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
@@ -42,6 +43,7 @@ from callsheet.state import live_plan
 from callsheet.state.errors import Conflict, Invalid, Missing
 from callsheet.state.live_plan import Execution, LiveStep
 from callsheet.state.plan import Plan, Step
+from callsheet.state.versions import number_of
 from callsheet.state.video import plan, plan_forms, project, undo
 from callsheet.state.video.plan import RULES, PlannedStep, SubmittedPlan
 from callsheet.state.video.project import ORDER, order_of
@@ -307,9 +309,13 @@ async def _history(artefact: Artefact, record: Execution) -> History:
     streams: dict[str, Stream] = await artefact.streams([*dict.fromkeys(names)])
     newest = {name: one.id for name, stream in streams.items() if (one := stream.newest())}
     order = order_of(current.data if (current := streams[ORDER].newest()) else None)
+    removed = dict(zip(streams, await asyncio.gather(*map(artefact.removed_up_to, streams)), strict=True))
 
     def earlier(stream: str, version_id: str) -> str | None:
         ids = [version.id for version in streams[stream].versions]
+        before = number_of(version_id) - 1
+        if 0 < before <= removed[stream] and f"v{before}" not in ids:
+            raise artefact.removed_version(stream, f"v{before}")
         place = ids.index(version_id) if version_id in ids else 0
         return ids[place - 1] if place else None
 

@@ -12,6 +12,7 @@ from callsheet.state import live_plan
 from callsheet.state.errors import Conflict
 from callsheet.state.live_plan import Execution, LiveStep
 from callsheet.state.plan import Step
+from callsheet.state.versions import number_of
 from callsheet.state.video.project import ORDER, Order
 
 UNDO: Final = "undo"
@@ -34,7 +35,8 @@ class History(NamedTuple):
     content: Callable[[str, str], Any]
     """Returns the content of a version of a stream."""
     earlier: Callable[[str, str], str | None]
-    """Returns the version of a stream that was the newest before a version; None for the first."""
+    """Returns the version of a stream that was the newest before a version; None for the first. Raises `Gone`
+    if it is not kept any more."""
     earlier_order: Callable[[str], Sequence[str]]
     """Returns the ids of the order before a version of it, of those that are there now."""
 
@@ -161,10 +163,7 @@ def _span(about: History, stream: str, versions: Sequence[str]) -> tuple[str, st
 
     What changed the scene between a step and its repetition stays.
     """
-    version: str | None = about.newest[stream]
-    while version and version not in versions:
-        version = about.earlier(stream, version)
-    last = first = version or versions[-1]
+    last = first = max(versions, key=number_of)
     while (version := about.earlier(stream, first)) and version in versions:
         first = version
     return last, first

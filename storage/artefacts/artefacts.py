@@ -11,17 +11,19 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from callsheet.state.errors import Conflict, Fenced, Forbidden, Missing
-from callsheet.state.versions import Origin, Version, status
+from callsheet.state.errors import Conflict, Fenced, Forbidden, Gone, Missing
+from callsheet.state.versions import Origin, Version, number_of, status
 from callsheet.storage import indexes
 from callsheet.storage.artefacts import scripts
 from callsheet.storage.artefacts.receipts import StepFence, StepReceipts
 from callsheet.storage.redis import keys, keyspace
 from callsheet.storage.redis.connection import Storage
-from callsheet.storage.redis.scripts import Argument, execute, hgetall
+from callsheet.storage.redis.scripts import Argument, Command, execute, execute_all, hgetall
 
 _STEP: Final = 100
 """Versions, or heads of streams, that one script reads."""
+_REMOVED: Final = "removed:"
+"""Field of an artefact's record, before a stream's name: highest number of a removed old version."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,19 @@ class StreamHead:
     """Ids of locked streams and parts of streams."""
     locks: str
     """Number of changes to the locks so far."""
+
+
+@dataclass(frozen=True)
+class OldVersions:
+    """Versions of a stream that may be removed: those beyond the newest `kept`, but for the named ones."""
+
+    stream: str
+    kept: int
+    """At least 1."""
+    named: Collection[str]
+    """Ids of versions that stay, beside the active one."""
+    until_ms: int
+    """Time of Redis until which `named` may be believed."""
 
 
 @dataclass(frozen=True)
@@ -169,9 +184,14 @@ class Artefact(StepReceipts):
     async def older(self, name: str, before: str | None, limit: int) -> Stream:
         """Return a stream with up to `limit` versions before a version, or the newest ones for None.
 
-        Raises `Missing` for an unknown version.
+        Raises `Missing` for an unknown version; one that was removed as an old one still marks its place.
         """
-        return (await self._read({name: limit}, before or ""))[name]
+        try:
+            return (await self._read({name: limit}, before or ""))[name]
+        except Gone:
+            ids: list[bytes] = await execute(self._redis, "LRANGE", self._key(keys.versions, name), 0, -1)
+            later = (one.decode() for one in ids if number_of(one.decode()) > number_of(before or ""))
+            return (await self._read({name: limit}, next(later, "")))[name]
 
     async def streams(self, names: Sequence[str]) -> dict[str, Stream]:
         """Return the named streams with all of their versions, as `stream`."""
@@ -203,7 +223,7 @@ class Artefact(StepReceipts):
         streams = {}
         for name, (count, older, records, head, active, active_record) in zip(limits, replies, strict=True):
             if count < 0:
-                raise self.missing_version(name, before)
+                raise await self.absent_version(name, before)
             streams[name] = Stream(
                 tuple(_version(name, record) for record in records),
                 active.decode() if active else None,
@@ -244,10 +264,10 @@ class Artefact(StepReceipts):
         }
 
     async def version(self, stream: str, version_id: str) -> Version:
-        """Return one version; raises `Missing` if it does not exist."""
+        """Return a version; raises `Missing` if it does not exist, and `Gone` if it does not any more."""
         record = await self._redis.get(self._key(keys.version, stream, version_id))
         if record is None:
-            raise self.missing_version(stream, version_id)
+            raise await self.absent_version(stream, version_id)
         return _version(stream, record)
 
     async def lock(self, name: str, by: str) -> bool:
@@ -269,12 +289,12 @@ class Artefact(StepReceipts):
         return {name.decode(): json.loads(value) for name, value in sorted(fields.items())}
 
     async def activate(self, stream: str, version_id: str) -> None:
-        """Make a version the active one of its stream; raises `Missing` if it does not exist."""
+        """Make a version the active one of its stream; raises as `version`."""
         stream_keys = [self._key(keys.version, stream, version_id), self._key(keys.active_version, stream)]
         if not self._has_changed(
             await scripts.ACTIVATE(self._redis, [*stream_keys, self._meta], [version_id])
         ):
-            raise self.missing_version(stream, version_id)
+            raise await self.absent_version(stream, version_id)
 
     async def delete_draft(self, stream: str, version_id: str) -> None:
         """Delete a draft for good; its number is not used again.
@@ -303,7 +323,37 @@ class Artefact(StepReceipts):
         if answer == b"moved":
             raise Conflict(f"{stream} changed meanwhile", remedy="read the list again and repeat the request")
         if answer == b"missing":
-            raise self.missing_version(stream, version_id)
+            raise await self.absent_version(stream, version_id)
+
+    async def counts(self, names: Sequence[str]) -> dict[str, int]:
+        """Return the numbers of versions of the named streams, read in one trip."""
+        commands = [Command(("LLEN", self._key(keys.versions, name))) for name in names]
+        return dict(zip(names, await execute_all(self._redis, commands), strict=True)) if names else {}
+
+    async def remove_old_versions(self, old: OldVersions, at: int, limit: int) -> tuple[int, int | None]:
+        """Remove up to `limit` old versions from place `at` of the stream on, in one step; 0 is the oldest.
+
+        Return the number of removed ones, and the place to go on at; None at the end, for a locked stream,
+        and once `named` may not be believed any more. Twice is safe. Their numbers are not used again.
+        """
+        removed, place = await scripts.REMOVE_OLD(
+            self._redis,
+            [
+                *(self._key(keys.versions, old.stream), self._key(keys.active_version, old.stream)),
+                *(self._meta, self._locks),
+            ],
+            [
+                *(self._key(keys.version, old.stream, ""), old.stream, old.kept, at, limit, old.until_ms),
+                *old.named,
+            ],
+        )
+        return removed, None if place < 0 else place
+
+    async def removed_up_to(self, stream: str) -> int:
+        """Return the highest number of a version that was removed as an old one; 0 for none."""
+        text: bytes | None = await execute(self._redis, "HGET", self._meta, f"{_REMOVED}{stream}")
+        # An imported record may hold anything.
+        return int(text) if text and text.isdigit() else 0
 
     async def receipt_results(self) -> list[dict[str, Any]]:
         """Return the recorded results of all effects, in no order."""
@@ -375,14 +425,28 @@ class Artefact(StepReceipts):
         if names:
             await execute(self._redis, "HDEL", self._meta, *names)
 
-    def missing_version(self, stream: str, version_id: str) -> Missing:
-        """Return the error for a version that does not exist."""
-        # A page has one stream, called like itself.
-        name = "version" if stream == self.kind else f"{stream} version"
+    async def absent_version(self, stream: str, version_id: str) -> Missing | Gone:
+        """Return the error for a version that does not exist, or does not any more."""
+        if 0 < number_of(version_id) <= await self.removed_up_to(stream):
+            return self.removed_version(stream, version_id)
+        name = self._version_name(stream)
         return Missing(
             f"{self.kind} {self.id!r} has no {name} {version_id!r}",
             remedy=f"list the {name}s to see which there are",
         )
+
+    def removed_version(self, stream: str, version_id: str) -> Gone:
+        """Return the error for a version that was removed as an old one."""
+        name = self._version_name(stream)
+        return Gone(
+            f"{name} {version_id!r} of {self.kind} {self.id!r} is not kept any more: beyond the newest ones, "
+            "versions that nothing needs are removed by the setting CALLSHEET_KEPT_VERSIONS",
+            remedy=f"list the {name}s to see which there are",
+        )
+
+    def _version_name(self, stream: str) -> str:
+        # A page has one stream, called like itself.
+        return "version" if stream == self.kind else f"{stream} version"
 
     def _has_changed(self, answer: int) -> bool:
         """Return whether a script changed something; raise `Missing` if it found no artefact to change."""

@@ -5,7 +5,7 @@ import json
 import secrets
 import time
 import uuid
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from callsheet.state import owners
@@ -31,12 +31,14 @@ from callsheet.storage.artefacts.receipts import StepReceipts
 from callsheet.storage.artefacts.scripts import IS_MISSING
 from callsheet.storage.redis import keys
 from callsheet.storage.redis.connection import Storage
-from callsheet.storage.redis.scripts import Argument, Script, execute
+from callsheet.storage.redis.scripts import Argument, Command, Script, execute, execute_all
 from callsheet.storage.runs.records import OPEN_STATUSES
 
 MAX_EVENTS: Final = 5_000
 """Events that are kept of one execution, about."""
 _MOMENTS: Final = 10**17
+MAX_SEARCHED: Final = 50
+"""Newest executions that are searched for one to undo."""
 READ_EVENTS: Final = 500
 """Most events per read."""
 _READ: Final = Script.with_clock("""
@@ -227,6 +229,17 @@ class Executions:
             start = int(rank) + 1
         ids: Any = await self._redis.zrevrange(self._keys("-").all, start, start + limit - 1)
         return [await self.settle(name.decode()) for name in ids]
+
+    async def records(self, ids: Sequence[str]) -> list[Execution]:
+        """Return the executions with these ids that there are, as they are, read in one trip."""
+        commands = [Command(("HGET", self._keys(name).record, "record")) for name in ids]
+        texts: list[bytes | None] = await execute_all(self._redis, commands) if ids else []
+        return [json.loads(text) for text in texts if text]
+
+    async def newest_ids(self, limit: int) -> list[str]:
+        """Return the ids of the newest executions that are kept, newest first."""
+        names: list[bytes] = await execute(self._redis, "ZREVRANGE", self._keys("-").all, 0, limit - 1)
+        return [name.decode() for name in names]
 
     async def kept_ids(self) -> list[str]:
         """Return the ids of the executions that are kept, oldest first."""

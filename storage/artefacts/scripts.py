@@ -225,6 +225,34 @@ redis.call('HSET', meta, 'deletion', call)
 return 'deleted'
 """)
 
+# Removes versions from the list's place `at` on, so many at most, but none of the newest `kept`; a version
+# goes with its place in the list. Returns the number of removed ones and the place to go on at, -1 for none.
+# The field `removed:<stream>` of the record is the highest number that was removed.
+REMOVE_OLD: Final = _script("""
+local list, active, meta, locks = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local prefix, stream, kept = ARGV[1], ARGV[2], tonumber(ARGV[3])
+local at, most = tonumber(ARGV[4]), tonumber(ARGV[5])
+-- What names versions was read before: a process that was stopped meanwhile knows nothing.
+if is_missing(meta, true) or tonumber(now_ms()) > tonumber(ARGV[6]) then return {0, -1} end
+local excess = redis.call('LLEN', list) - kept
+if at >= excess or redis.call('HEXISTS', locks, stream) == 1 then return {0, -1} end
+local named = {[redis.call('GET', active) or ''] = true}
+for i = 7, #ARGV do named[ARGV[i]] = true end
+local field, removed = 'removed:' .. stream, 0
+local highest = tonumber(redis.call('HGET', meta, field) or '') or 0
+for _, id in ipairs(redis.call('LRANGE', list, at, math.min(at + most, excess) - 1)) do
+  if named[id] then
+    at = at + 1
+  else
+    redis.call('LREM', list, 1, id)
+    redis.call('UNLINK', prefix .. id)
+    highest, removed = math.max(highest, tonumber(string.sub(id, 2))), removed + 1
+  end
+end
+if removed > 0 then redis.call('HSET', meta, field, string.format('%d', highest)) end
+return {removed, at < excess - removed and at or -1}
+""")
+
 # `locks` in the artefact's record counts the changes to its locks, so that a writer can detect them.
 READ_HEADS: Final = Script("""
 local keys, at, heads = {}, {}, {}

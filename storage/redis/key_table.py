@@ -168,7 +168,9 @@ KEYS: Final = (
     Key("<kind>:{<id>}:executions", "zset", "forever", "kept executions by creation time"),
     Key("<kind>:{<id>}:look-up:<digest>", "string", "chosen", "cached result of a tool, JSON"),
     Key("<kind>:{<id>}:<stream>:versions", "list", "forever", "version ids, oldest first"),
-    Key("<kind>:{<id>}:<stream>:v:<version>", "string", "forever", "one version, JSON"),
+    Key(
+        "<kind>:{<id>}:<stream>:v:<version>", "string", "forever", "one version, JSON; old ones go by setting"
+    ),
     Key("<kind>:{<id>}:<stream>:active", "string", "forever", "the version id a person activated"),
     Key("<kind>:{<id>}:<stream>:counter", "string", "forever", "number of the newest version"),
 )

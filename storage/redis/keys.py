@@ -386,6 +386,16 @@ def owned_artefacts(owner: str, kind: str) -> str:
     return f"owner:{hash_tag(owner)}:artefacts:{kind}"
 
 
+OWNED_ARTEFACTS: Final = "owner:{*}:artefacts:*"
+"""Pattern of the keys of `owned_artefacts`."""
+
+
+def parse_owned_artefacts(key: str) -> tuple[str, str]:
+    """Return owner and kind of a key of `owned_artefacts`."""
+    tag, _, kind = key.removeprefix("owner:{").partition("}:artefacts:")
+    return tag.replace("%7B", "{").replace("%7D", "}").replace("%25", "%"), kind
+
+
 def owned_threads(owner: str) -> str:
     """Sorted set of the owner's threads, by last change."""
     return f"owner:{hash_tag(owner)}:threads"

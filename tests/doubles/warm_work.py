@@ -21,12 +21,13 @@ def serve(
     config: str | None = None,
     carry: bool = True,
     worker_port: int | None = None,
+    kept_versions: str = "0",
 ) -> None:
     """Serve on a port; with port 0, work without a server."""
     chosen: dict[str, Any] = {"redis_url": redis_url, "lease_s": lease_s, "config": config}
     chosen["log_level"] = "error"
     if port:
-        settings = read_settings(port=port, carry_runs=carry, **chosen)
+        settings = read_settings(port=port, carry_runs=carry, kept_versions=kept_versions, **chosen)
         uvicorn.run(create_app(settings), host="127.0.0.1", port=port, log_level="error")
     else:
         worker_process.run_worker(read_settings(worker_port=worker_port, **chosen))

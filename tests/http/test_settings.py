@@ -89,6 +89,9 @@ def test_an_empty_variable_counts_as_not_set(monkeypatch: pytest.MonkeyPatch) ->
         ("CALLSHEET_MAX_BODY_BYTES", "-1"),
         ("CALLSHEET_LOG_LEVEL", "loud"),
         ("CALLSHEET_TOOLS", "[]"),
+        ("CALLSHEET_KEPT_VERSIONS", "many"),
+        ("CALLSHEET_KEPT_VERSIONS", "-1"),
+        ("CALLSHEET_KEPT_VERSIONS", '{"ana": true}'),
     ],
 )
 def test_an_invalid_value_is_refused_by_the_name_of_its_variable(

@@ -1,0 +1,281 @@
+"""Versions beyond the newest ones of their stream are removed, but for those that something needs."""
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import httpx
+import pytest
+from redis import Redis
+
+from callsheet.state.errors import Gone
+from callsheet.state.owners import LOCAL
+from callsheet.state.versions import number_of
+from callsheet.storage import Storage, indexes
+from callsheet.storage.artefacts import recordings
+from callsheet.storage.artefacts.artefacts import Artefact, NewVersion, OldVersions
+from callsheet.storage.redis.scripts import read_time_ms
+from tests.doubles.killing import WarmParent
+from tests.doubles.served import VOICE, served_app
+from tests.doubles.waiting import eventually, until
+from tests.lessons.lesson_client import LessonClient
+from tests.lessons.lesson_material import material
+from tests.pages.test_uploads import png
+from tests.storage.test_lifetimes import (
+    OFFLINE,
+    CountingClient,
+    make_ad,
+    make_lesson,
+    make_page,
+    make_video,
+)
+
+KEPT, MANY = 10, 2_000
+OTHER = "bea"
+
+
+async def add_versions(artefact: Artefact, stream: str, count: int, **changed: Any) -> None:
+    """Add versions like the newest one, each by a run of its own, until there are so many numbers."""
+    newest = (await artefact.stream_head(stream)).newest
+    assert newest
+    data = {**newest.data, **changed}
+    first = int(newest.id[1:]) + 1
+    new = [NewVersion(stream, data, "llm", f"batch-{number}") for number in range(first, count + 1)]
+    for at in range(0, len(new), 200):
+        await asyncio.gather(*(artefact.create_version(one) for one in new[at : at + 200]))
+
+
+async def list_ids(client: httpx.AsyncClient, path: str) -> list[str]:
+    """The ids of all versions that the pages of the list have, newest first."""
+    ids: list[str] = []
+    query: dict[str, str] = {"limit": "7"}
+    while "before" not in query or query["before"]:
+        reply = await client.get(path, params=query)
+        assert reply.status_code == 200, reply.text
+        ids += reversed([one["id"] for one in reply.json()["versions"]])
+        query["before"] = reply.json()["before"]
+    return ids
+
+
+async def wait_until_removed(client: httpx.AsyncClient, path: str) -> None:
+    async def is_gone() -> bool:
+        return (await client.get(path)).status_code == 410
+
+    await eventually(is_gone, f"{path} is removed")
+
+
+def numbers(*versions: str) -> list[str]:
+    """The versions, newest first."""
+    return sorted(versions, key=number_of, reverse=True)
+
+
+NEWEST = [f"v{number}" for number in range(MANY - KEPT + 1, MANY + 1)]
+MAKERS: Mapping[str, Any] = {"ad": make_ad, "page": make_page, "video": make_video, "lesson": make_lesson}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "stream", "needed"),
+    [
+        ("ad", "voices", []),
+        # What undo restores.
+        ("page", "page", ["v50"]),
+        # A plan made v2 of v1, and its undo v3.
+        ("video", "scene-1", ["v1", "v2"]),
+        ("lesson", "narration", []),
+    ],
+)
+async def test_two_thousand_versions_shrink_to_the_newest_the_active_and_the_needed_ones(
+    valkey_url: str, storage: Storage, kind: str, stream: str, needed: Sequence[str]
+) -> None:
+    async with served_app(valkey_url) as client:
+        await MAKERS[kind](CountingClient(client), "old")
+        [row] = (await client.get(f"/api/artefacts/{kind}")).json()["artefacts"]
+    path = f"/api/artefacts/{kind}/{row['id']}/{stream}"
+    artefact = Artefact(storage, kind, row["id"], LOCAL)
+    await add_versions(artefact, stream, MANY, **({"back": "v50"} if kind == "page" else {}))
+    await artefact.activate(stream, "v3")
+    async with served_app(valkey_url, kept_versions=str(KEPT)) as client:
+        await wait_until_removed(client, f"{path}/v{MANY - KEPT}")
+        left = numbers(*NEWEST, "v3", *needed)
+        assert await list_ids(client, path) == left
+        assert (await client.get(f"{path}/v3")).status_code == 200
+        reply = await client.get(f"{path}/v4")
+        assert (reply.status_code, reply.json()["type"]) == (410, "gone")
+        assert "'v4'" in reply.json()["error"]
+        assert "CALLSHEET_KEPT_VERSIONS" in reply.json()["error"]
+        assert "list the" in reply.json()["remedy"]
+        assert (await client.get(f"{path}/v{MANY + 1}")).status_code == 404
+        rest = (await client.get(path, params={"before": "v1000"})).json()
+        assert [one["id"] for one in rest["versions"]] == left[: KEPT - 1 : -1]
+        with pytest.raises(Gone):
+            await artefact.activate(stream, "v5")
+        new = NewVersion(stream, (await artefact.version(stream, "v3")).data, "llm", "last")
+        assert (await artefact.create_version(new))["versionId"] == f"v{MANY + 1}"
+
+
+async def new_ad(storage: Storage, name: str, count: int, owner: str = LOCAL) -> Artefact:
+    """An ad that is listed, with so many versions of its music."""
+    artefact = Artefact(storage, "ad", name, owner)
+    await artefact.open(owner=owner, thread=name, facts={})
+    music = {"musicPrompt": "warm", "musicProvider": "stock", "duration": 20.0}
+    await artefact.create_version(NewVersion("music", music, "llm", "batch-1"))
+    await add_versions(artefact, "music", count)
+    await indexes.touch(storage, owner, "ad", name)
+    return artefact
+
+
+async def ids_of(artefact: Artefact, stream: str = "music") -> list[str]:
+    return [version.id for version in (await artefact.stream(stream)).versions]
+
+
+async def test_owners_keep_what_the_setting_says_for_them_and_locked_streams_keep_all(
+    valkey_url: str, storage: Storage
+) -> None:
+    one, locked, other = await asyncio.gather(
+        new_ad(storage, "one", 30), new_ad(storage, "locked", 30), new_ad(storage, "one", 30, OTHER)
+    )
+    await locked.lock("music", LOCAL)
+    async with served_app(valkey_url, kept_versions=f'{{"*": 5, "{OTHER}": 20}}') as client:
+        await wait_until_removed(client, "/api/artefacts/ad/one/music/v25")
+        assert await ids_of(one) == ["v26", "v27", "v28", "v29", "v30"]
+
+        async def are_twenty() -> bool:
+            return len(await ids_of(other)) == 20
+
+        await eventually(are_twenty, "the other owner's ad has its twenty")
+        assert len(await ids_of(locked)) == 30
+
+
+async def test_without_the_setting_every_version_stays(valkey_url: str, storage: Storage) -> None:
+    first, last = await new_ad(storage, "first", 30), await new_ad(storage, "last", 30, OTHER)
+    async with served_app(valkey_url, kept_versions=f'{{"{OTHER}": 5}}'):
+
+        async def are_five() -> bool:
+            return len(await ids_of(last)) == 5
+
+        await eventually(are_five, "the versions of the only owner who keeps five are removed")
+    async with served_app(valkey_url) as client:
+        assert (await client.get("/api/artefacts/ad/first/music/v1")).status_code == 200
+    assert len(await ids_of(first)) == 30
+
+
+async def test_versions_that_a_rendered_file_or_a_page_was_made_of_stay(
+    valkey_url: str, storage: Storage
+) -> None:
+    ad = await new_ad(storage, "ad", 3)
+    sound = {"versions": {"music": "v2"}}
+    await recordings.store(storage, ad, "0" * 64, b"sound", "audio/wav", sound)
+    await ad.create_version(NewVersion("voices", {"voiceTracks": []}, "llm", "batch"))
+    async with served_app(valkey_url) as client:
+        tracks = {"voiceTracks": [{"voiceId": VOICE, "text": "Fresh bread, every morning."}]}
+        for _ in range(2):
+            assert (await client.post("/api/ads/ad/voices", json=tracks)).status_code == 201
+        assert (await client.post("/api/pages", json={"adId": "ad", "pageId": "page"})).status_code == 201
+    for stream in ("music", "voices"):
+        await add_versions(ad, stream, 30)
+    async with served_app(valkey_url, kept_versions="2") as client:
+        for stream in ("music", "voices"):
+            await wait_until_removed(client, f"/api/artefacts/ad/ad/{stream}/v28")
+        assert await ids_of(ad, "music") == ["v2", "v29", "v30"]
+        assert await ids_of(ad, "voices") == ["v3", "v29", "v30"]
+
+
+async def test_a_question_keeps_the_versions_it_names_and_can_be_answered(
+    valkey_url: str, storage: Storage
+) -> None:
+    async with served_app(valkey_url) as client:
+        lesson = LessonClient(client)
+        await lesson.send(material("photosynthesis").text)
+        name = str(lesson.session_id)
+    artefact = Artefact(storage, "lesson", name, LOCAL)
+    assert await ids_of(artefact, "facts") == ["v1"]
+    await add_versions(artefact, "facts", 30)
+    await artefact.activate("facts", "v7")
+    async with served_app(valkey_url, kept_versions="2") as client:
+        await wait_until_removed(client, f"/api/artefacts/lesson/{name}/facts/v28")
+        assert await ids_of(artefact, "facts") == ["v1", "v7", "v29", "v30"]
+        lesson = LessonClient(client, name)
+        await lesson.choose_facts(1, 2)
+        assert (await lesson.get_session())["confirmedFacts"]
+    async with served_app(valkey_url, kept_versions="2") as client:
+        await wait_until_removed(client, f"/api/artefacts/lesson/{name}/facts/v1")
+
+
+async def test_the_entries_of_a_list_stay_although_they_are_numbered(
+    valkey_url: str, storage: Storage
+) -> None:
+    async with served_app(valkey_url) as client:
+        for message in (
+            "Change the headline to “A”",
+            "Change the headline to “B”",
+            "Change the headline to “C”",
+        ):
+            reply = await client.post("/api/pages/shop/chat", json={"message": message, **OFFLINE})
+            assert reply.status_code == 200, reply.text
+        for name in ("a", "b", "c"):
+            upload = await client.post(f"/api/pages/shop/uploads?fileName={name}.png", content=png())
+            assert upload.status_code == 201
+    async with served_app(valkey_url, kept_versions="1") as client:
+        await wait_until_removed(client, "/api/pages/shop/versions/v1")
+        assert len((await client.get("/api/pages/shop/uploads")).json()["uploads"]) == 3
+        # v2 is what undo restores.
+        assert await list_ids(client, "/api/artefacts/page/shop/page") == ["v3", "v2"]
+        body = {"message": "undo", **OFFLINE}
+        assert (await client.post("/api/pages/shop/chat", json=body)).json()["drafts"] == {"page": "v4"}
+
+
+async def test_old_versions_and_their_activation_at_the_same_time_leave_an_active_version_that_exists(
+    storage: Storage,
+) -> None:
+    for attempt in range(5):
+        ad = await new_ad(storage, f"ad-{attempt}", 60)
+        until_ms = await read_time_ms(storage.redis) + 60_000
+
+        async def activate(version: str, ad: Artefact = ad) -> None:
+            with contextlib.suppress(Gone):
+                await ad.activate("music", version)
+
+        async def remove(ad: Artefact = ad, until_ms: int = until_ms) -> None:
+            at: int | None = 0
+            while at is not None:
+                _, at = await ad.remove_old_versions(OldVersions("music", 5, (), until_ms), at, 3)
+
+        await asyncio.gather(remove(), *(activate(f"v{number}") for number in range(1, 40, 3)), remove())
+        stream = await ad.stream("music")
+        assert stream.active is None or stream.active_version is not None
+        assert [version.id for version in stream.versions[-5:]] == [f"v{number}" for number in range(56, 61)]
+
+
+async def test_what_was_read_long_ago_removes_nothing(storage: Storage) -> None:
+    ad = await new_ad(storage, "ad", 30)
+    until_ms = await read_time_ms(storage.redis) - 1
+    assert await ad.remove_old_versions(OldVersions("music", 5, (), until_ms), 0, 100) == (0, None)
+    assert len(await ids_of(ad)) == 30
+
+
+@pytest.mark.long
+@pytest.mark.fault
+async def test_a_server_that_is_killed_leaves_no_half_version_and_the_next_one_goes_on(
+    valkey_url: str, warm_parent: WarmParent, storage: Storage, inspector: Redis
+) -> None:
+    ads = [await new_ad(storage, f"ad-{number}", 1_000) for number in range(2)]
+
+    def count() -> int:
+        return sum(1 for _ in inspector.scan_iter("ad:{ad-*}:music:v:*", count=1_000))
+
+    def are_at_most(most: int) -> bool:
+        return count() <= most
+
+    for most in (1_500, 750, 10):
+        pid, _ = warm_parent.start(valkey_url, 10.0, kept_versions="5")
+        try:
+            until(partial(are_at_most, most), f"at most {most} versions are left", patience_s=60)
+        finally:
+            os.kill(pid, signal.SIGKILL)
+        assert sum([len(await ids_of(ad)) for ad in ads]) == count()
+    assert count() == 10

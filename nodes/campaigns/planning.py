@@ -21,7 +21,7 @@ from callsheet.state.sentences import sentence_spans
 from callsheet.storage import current
 from callsheet.tools.call import Scope
 from callsheet.tools.campaigns.libraries import library, library_values
-from callsheet.tools.campaigns.results import for_model
+from callsheet.tools.campaigns.results import NO_OFFERS, for_model
 from callsheet.tools.guard.arguments import read_arguments, repair_off_loop
 from callsheet.tools.guard.outcome import failed_outcome, tool_message
 
@@ -89,7 +89,7 @@ class CampaignPlanning(Planning):
     def text_of_results(self, workflow: WorkflowSpec[Any], state: CampaignState) -> str:
         """Return an answer made from the last result alone."""
         del workflow
-        return result_text(known_results(state))
+        return _with_search_note(result_text(known_results(state)), state)
 
     def _check(
         self, state: CampaignState, answer: AIMessage, given: Answer, outputs: Sequence[Mapping[str, Any]]
@@ -111,11 +111,12 @@ class CampaignPlanning(Planning):
             return sent_back._replace(messages=[call, *sent_back.messages])
         kept = [one for one, reasons in zip(given.statements, wrong, strict=True) if not reasons]
         if not calls:
-            text = without_images(_text(kept, len(faults), outputs) if faults else str(answer.text))
+            whole = _text(kept, len(faults), outputs) if faults else str(answer.text)
+            text = _with_search_note(without_images(whole), state)
             # With the same id it takes the place of what the model wrote.
             shown = [] if text == answer.text else [answer.model_copy(update={"content": text})]
             return Planned(None, shown, {"checks": 0, **({"truncated": True} if faults else {})})
-        text = without_images(_text(kept, len(faults), outputs))
+        text = _with_search_note(without_images(_text(kept, len(faults), outputs)), state)
         return Planned(
             None,
             [tool_message(str(calls[0]["id"]), ANSWER, {"sent": True}), AIMessage(text)],
@@ -134,7 +135,7 @@ class CampaignPlanning(Planning):
         checks = state.get("checks", 0)
         if checks < MAX_CHECKS:
             return Planned(None, [tool_message(call, ANSWER, outcome.output)], {"checks": checks + 1})
-        text = without_images(result_text(outputs))
+        text = _with_search_note(without_images(result_text(outputs)), state)
         return Planned(None, [tool_message(call, ANSWER, {"sent": False}), AIMessage(text)], {"checks": 0})
 
 
@@ -180,6 +181,27 @@ def known_results(state: CampaignState) -> list[Mapping[str, Any]]:
         "aggregation": last.get("aggregation") or {},
     }
     return [earlier, *turn]
+
+
+def _with_search_note(text: str, state: CampaignState) -> str:
+    """Return an answer with what its last search looked at, where that is not all that a reader may think."""
+    outputs = [one["output"] for one in state.get("results", ()) if "count" in one["output"]]
+    note = _search_note(outputs[-1]) if outputs else ""
+    return f"{text}\n\n{note}" if note else text
+
+
+def _search_note(output: Mapping[str, Any]) -> str:
+    by, names = output["by"], [name.replace("_", " ") for name in output["detectedFilters"]]
+    looked = {
+        "words": "Searched the copy only, not the offers.",
+        "offers": "Searched the offers only, not the copy.",
+    }
+    if by == "filter" and names:
+        looked[by] = f"Searched by {', '.join(names)}."
+    if output["count"] and by != "words":
+        return ""
+    lacks = "No campaign of this library has an offer." if output.get(NO_OFFERS) else ""
+    return f"{looked.get(by, '')} {lacks}".strip()
 
 
 def result_text(outputs: Sequence[Mapping[str, Any]]) -> str:

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
+from itertools import pairwise
 from typing import Any, Final, Literal
 from urllib.parse import quote, urlencode
 
@@ -21,8 +22,10 @@ from callsheet.state.ads.profiles import PROFILES
 from callsheet.state.ads.timeline import Timeline
 from callsheet.state.errors import Conflict, Missing, TooLarge
 from callsheet.state.pronunciations import respell
+from callsheet.state.versions import Version
 from callsheet.storage import pronunciations
 from callsheet.storage.artefacts import recordings
+from callsheet.storage.artefacts.artefacts import Stream
 from callsheet.storage.artefacts.recordings import RecordingRecord
 from callsheet.tools.audio.casting import CastLine, cast
 from callsheet.tools.guard.sandbox import SandboxTask, TaskLimits
@@ -33,7 +36,7 @@ PRONUNCIATIONS: Final = "pronunciations"
 """Field of an ad's record."""
 MAX_S: Final = 180.0
 """Longest ad that is rendered."""
-_VERSION: Final = 3
+_VERSION: Final = 4
 """Version of the rendering: another one makes every ad again."""
 _LIMITS: Final = TaskLimits(memory_bytes=2**30, cpu_s=90.0, output_bytes=60_000_000)
 
@@ -91,12 +94,14 @@ class AdScore:
     spot_s: float
     lines: list[CastLine]
     speech: SpeechEngines
+    music_before: Mapping[str, str] | None
+    """Version and description of the music before this one; None for the first."""
 
     @property
     def digest(self) -> str:
         """Name of the rendered file: the same score has the same."""
         parts = [_VERSION, self.request.model_dump(), self.streams, self.mixer, self.language, self.spot_s]
-        speech = [self.speech.model, [asdict(one) for one in self.lines]]
+        speech = [self.speech.model, [asdict(one) for one in self.lines], self.music_before]
         return digest_of(*parts, *speech)
 
 
@@ -130,7 +135,14 @@ async def read_score(ref: AdRef, request: RenderRequest) -> AdScore:
         spot_s=spot_s,
         lines=cast(written, language, speech),
         speech=speech,
+        music_before=_music_before(stored.get("music"), chosen.get("music")),
     )
+
+
+def _music_before(stream: Stream | None, chosen: Version | None) -> Mapping[str, str] | None:
+    pairs = pairwise(stream.versions) if stream and chosen else ()
+    before = next((one for one, after in pairs if chosen and after.id == chosen.id), None)
+    return {"version": before.id, "prompt": str(before.data["musicPrompt"])} if before else None
 
 
 async def ad_pronunciations(ref: AdRef) -> tuple[dict[str, str], dict[str, str]]:
@@ -202,6 +214,7 @@ def _options(score: AdScore, notices: list[str]) -> dict[str, Any]:
         "language": score.language,
         "spotSeconds": score.spot_s,
         "only": score.request.track,
+        "musicBefore": score.music_before,
         "format": score.request.format,
         "profile": asdict(PROFILES[score.request.profile]),
         "tags": {"title": score.ref.artefact.id, "comment": ". ".join([f"From {versions}", *notices])},

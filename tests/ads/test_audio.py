@@ -12,7 +12,7 @@ import soundfile
 from pydantic import TypeAdapter
 
 from callsheet.server.ads.audio import PreflightReport, Rendering
-from tests.doubles.served import generate_ad, parse_events, served_app
+from tests.doubles.served import chat_about_ad, generate_ad, parse_events, served_app
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 README_BRIEF = (
@@ -193,3 +193,14 @@ async def test_a_voice_is_previewed_and_another_speaker_is_named(client: httpx.A
     assert 2 < len(samples) / rate < 6
     assert (await client.get("/api/voices/nobody/preview")).status_code == 404
     assert (await client.get("/api/voices/openai%2Falloy@thai/preview")).status_code == 409
+
+
+async def test_calmer_music_is_another_bed_and_one_that_stays_is_noted(client: httpx.AsyncClient) -> None:
+    await generate_ad(client, brief=README_BRIEF)
+    await chat_about_ad(client, "make the music calmer")
+    await chat_about_ad(client, "make the music quieter")
+    options = {"format": "wav", "track": "music", "profile": "plain"}
+    notes = ["".join((await render(client, music=one, **options))["notices"]) for one in ("v1", "v2", "v3")]
+    assert ["happy/" in notes[0], "calm/" in notes[1], "calm/" in notes[2]] == [True] * 3
+    assert ["has the same bed" in one for one in notes] == [False, False, True]
+    assert "Music v2 has the same bed: the library has no nearer one." in notes[2]

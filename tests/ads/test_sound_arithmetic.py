@@ -120,6 +120,9 @@ def test_a_sketch_is_chosen_by_complete_words(description: str, name: str) -> No
         ("bright acoustic folk guitar, friendly, 96 BPM", "happy"),
         ("calm ambient pads", "calm"),
         ("driving synth, 140 bpm", "energetic"),
+        ("bright acoustic folk guitar, friendly, 96 BPM, room for a voice-over, calmer", "calm"),
+        ("bright acoustic folk guitar, friendly, 96 BPM, calmer, more upbeat", "energetic"),
+        ("calm piano, less energetic", "calm"),
         ("", "happy"),
     ],
 )
@@ -132,7 +135,7 @@ def test_a_bed_is_repeated_until_it_is_long_enough() -> None:
     assert read_bed(choose_bed(""), 70.5).shape == (int(70.5 * RATE), 2)
 
 
-def mixed_ad(speech_s: float, spot_s: float) -> dict[str, Any]:
+def mixed_ad(speech_s: float, spot_s: float, before: str = "") -> dict[str, Any]:
     speech = encode(noise(speech_s), "wav", {})
     track = {"id": "track-0", "voiceId": "v", "text": "Words.", "playAfter": "start"}
     effect = {"description": "bell", "placement": {"type": "end"}, "duration": 2.0}
@@ -157,8 +160,15 @@ def mixed_ad(speech_s: float, spot_s: float) -> dict[str, Any]:
             "format": "wav",
             "profile": asdict(PROFILES["spotify"]),
             "tags": {},
+            "musicBefore": {"version": "v1", "prompt": before} if before else None,
         },
     )
+
+
+@pytest.mark.parametrize(("before", "same"), [("slow ambient pads", True), ("upbeat rock", False)])
+def test_music_with_the_bed_of_the_version_before_is_noted(before: str, *, same: bool) -> None:
+    notes = " ".join(mixed_ad(0.5, 3.0, before)["notes"])
+    assert ("Music v1 has the same bed: the library has no nearer one." in notes) == same
 
 
 @pytest.mark.parametrize(

@@ -234,9 +234,28 @@ async def test_a_question_makes_at_most_five_searches(api: httpx.AsyncClient, mo
 
 
 async def test_the_answer_to_a_search_without_a_match_says_that_no_campaign_matches(api: httpx.AsyncClient):
-    """E18."""
+    """E18: and what was searched."""
     reply = await post_question(api, 'find campaigns mentioning "zebra crossing at noon"')
-    assert (reply["response"], reply["campaigns"], reply["total"]) == ("No campaign matches.", [], 0)
+    answer = "No campaign matches.\n\nSearched the copy only, not the offers."
+    assert (reply["response"], reply["campaigns"], reply["total"]) == (answer, [], 0)
+    reply = await post_question(api, 'find campaigns mentioning "card"')
+    assert reply["total"]
+    assert reply["response"].endswith("Searched the copy only, not the offers.")
+
+
+async def test_a_question_about_offers_in_a_library_without_any_is_answered_with_that(
+    api: httpx.AsyncClient, model: ChatDouble
+) -> None:
+    rows = "company,channel,headline,date\nMiel,email,Bread at four for 29 % off,2026-05-01\n"
+    imported = await api.post("/api/campaigns/import?fileName=ads.csv", content=rows.encode())
+    assert imported.status_code in {200, 201}, imported.text
+    for arguments in ({"by": "offers", "query": "29 % off"}, {"by": "filter", "has_offer": True}):
+        model.script(search_call(**arguments), Say("No campaign matches."))
+        reply = await post_question(api, "which ads had 20 % off?", provider="openai")
+        assert reply["response"].endswith("No campaign of this library has an offer.")
+        assert "offers cannot be searched in it" in json.dumps(model.requests[-1].body)
+    assert "Searched the offers only" not in reply["response"]
+    assert "Searched by has offer." in reply["response"]
 
 
 ODD_QUERIES = ["AND OR NOT", '"', "(((", "a:b^2~3", "x" * 2_000, "*", "' OR 1=1 --", "12345", "\\"]

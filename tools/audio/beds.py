@@ -12,8 +12,8 @@ import soundfile
 from callsheet.tools.audio.signals import RATE, Samples, resample
 
 _MOODS: Final[Mapping[str, str]] = {
-    "energetic": "energ upbeat driv fast urgent rock sport power danc punch intens",
-    "happy": "happy friendly cheer bright fun joy play positive optimis light pop",
+    "energetic": "energ upbeat driv fast livel urgent rock sport power danc punch intens",
+    "happy": "happy happi friendly cheer bright fun joy play positive optimis light pop",
     "calm": "calm ambient relax quiet slow peace soft minimal spa gentle lo-fi",
     "nostalgic": "nostalg melanch sad retro vintage memor wist jazz cinematic",
     "tender": "tender warm romantic love emotion touch heart intimate family folk",
@@ -36,20 +36,26 @@ _ELECTRONIC: Final = (
 _BPM: Final = re.compile(r"(\d{2,3})\s*bpm", re.IGNORECASE)
 _CROSSFADE_S: Final = 1.0
 _TEMPO_WEIGHT: Final = 0.02
+_DENIED: Final = re.compile(r"\b(?:less|not|no|without)\s+[\w-]+", re.IGNORECASE)
+_CHANGE: Final = re.compile(r"\bmore\s+([\w-]+)|\b([\w-]+)er\b", re.IGNORECASE)
+"""A word for what the music is to be instead of what it was: "more upbeat", "calmer"."""
 
 
 def choose_bed(prompt: str) -> str:
     """Return the recording that comes nearest to a description, as `mood/file`; always the same."""
-    words = prompt.casefold()
+    words = _DENIED.sub("", prompt.casefold())
+    changes = [one[1] or one[2] for one in _CHANGE.finditer(words)]
     tempo = _BPM.search(words)
     scores = {
         mood: sum(bool(re.search(rf"\b{mark}", words)) for mark in marks.split())
+        # A change outweighs the description that it changes, and a later one an earlier one.
+        + sum(4 * at for at, one in enumerate(changes, 1) if one.startswith(tuple(marks.split())))
         - (abs(int(tempo[1]) - _TEMPOS[mood]) * _TEMPO_WEIGHT if tempo else 0.0)
         for mood, marks in _MOODS.items()
     }
     # Of equals the one in the middle of moods.
     mood = max(("happy", *_MOODS), key=lambda name: scores[name])
-    style = "electronic" if any(mark in words for mark in _ELECTRONIC) else "acoustic"
+    style = "electronic" if any(re.search(rf"\b{mark}", words) for mark in _ELECTRONIC) else "acoustic"
     folder = Path(immich_memories_music.tracks_dir()) / mood
     return f"{mood}/{min(file.name for file in folder.glob(f'{mood}_{style}_*'))}"
 

@@ -57,6 +57,8 @@ class _Ad:
     """Id of a track, or a stream, that is heard alone; empty for all."""
     edges_s: float
     """Silence at both ends of the file, together."""
+    music_before: Mapping[str, str] | None
+    """Version and description of the music before this one."""
 
     @property
     def length_s(self) -> float:
@@ -99,7 +101,7 @@ def mix_ad(
         speech_s=speech_s,
     )
     silence_s = options["profile"]["silence_s"]
-    ad = _Ad(streams, mixer, timeline, voices, options["only"], 2 * silence_s)
+    ad = _Ad(streams, mixer, timeline, voices, options["only"], 2 * silence_s, options["musicBefore"])
     mixed = np.zeros((ad.length, 2), np.float32)
     notes = [*_add_voices(mixed, ad), *_add_music(mixed, ad), *_add_effects(mixed, ad)]
     report(1, _STEPS)
@@ -140,7 +142,8 @@ def _add_voices(mixed: Samples, ad: _Ad) -> list[str]:
 def _add_music(mixed: Samples, ad: _Ad) -> list[str]:
     if "music" not in ad.timeline or not ad.plays("music"):
         return []
-    name = choose_bed(str(ad.streams["music"]["musicPrompt"]))
+    prompt, before = str(ad.streams["music"]["musicPrompt"]), ad.music_before
+    name = choose_bed(prompt)
     levels = ad.mixer["music"]
     seconds = min(ad.timeline["music"]["end"], ad.length_s)
     bed = at_one_level(read_bed(name, seconds))
@@ -148,7 +151,10 @@ def _add_music(mixed: Samples, ad: _Ad) -> list[str]:
     bed *= ducking(speech, len(bed), levels["duckingDb"])[:, None]
     fade(bed, levels["fadeInSeconds"], levels["fadeOutSeconds"])
     add(mixed, bed, 0.0, levels["volumeDb"])
-    return [f"The music is the bed {name} from the library, not the described music."]
+    note = f"The music is the bed {name} from the library, not the described music."
+    if before and before["prompt"] != prompt and choose_bed(before["prompt"]) == name:
+        note += f" Music {before['version']} has the same bed: the library has no nearer one."
+    return [note]
 
 
 def ducking(speech: Iterable[tuple[float, float]], count: int, ducking_db: float) -> Samples:

@@ -18,6 +18,9 @@ FULL: Final = "campaigns"
 COMPANIES: Final = "libraryCompanies"
 """Key of the library's companies, which a statement must not name unless they were returned; likewise."""
 
+NO_OFFERS: Final = "noOffers"
+"""Key that is true where a search may be about an offer, and no campaign of the library has one."""
+
 
 def search_result(
     matches: Matches, resolved: Resolved, lines: int = MAX_LINES, *, ranked: bool = False

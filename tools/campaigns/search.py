@@ -22,7 +22,7 @@ from callsheet.storage import current
 from callsheet.storage.campaigns.index import CampaignIndex, GroupBy, Matches, TextField
 from callsheet.tools.call import Call
 from callsheet.tools.campaigns.libraries import library, library_values
-from callsheet.tools.campaigns.results import COMPANIES, group_result, search_result
+from callsheet.tools.campaigns.results import COMPANIES, NO_OFFERS, group_result, search_result
 from callsheet.tools.registry import tool
 
 PAGE: Final = 50
@@ -88,9 +88,18 @@ async def search(args: Search, call: Call) -> dict[str, Any]:
         result = group_result(groups, args.group_by, matches, resolved)
     else:
         result = search_result(matches, resolved, ranked=args.by == "meaning")
+    if not matches.total and await _lacks_offers(index, args, resolved.filters):
+        line = "No campaign of this library has an offer: offers cannot be searched in it. Say so."
+        result |= {"summary_for_llm": f"{result['summary_for_llm']}\n{line}", NO_OFFERS: True}
     companies = await index.group(Filters(), "company")
     names = [group.value for group in companies[:MAX_COMPANIES]]
     return {**result, "by": args.by, "query": args.query, COMPANIES: names}
+
+
+async def _lacks_offers(index: CampaignIndex, args: Search, filters: Filters) -> bool:
+    """Return whether a search may be about an offer, and the library has none."""
+    about_offers = args.by in {"offers", "words"} or filters.has_offer
+    return bool(about_offers) and not (await index.filter(Filters(has_offer=True), limit=1)).total
 
 
 async def search_again(index: CampaignIndex, result: LastResult, most: int) -> Matches:

@@ -3,7 +3,7 @@ import test from "node:test";
 import { changesOf, curl, layersOf } from "../src/inspect.ts";
 import { audibleParts, playhead } from "../src/panels/ad_player.tsx";
 import { markStep, rowsOf } from "../src/panels/ad_timeline.tsx";
-import { filterPairs, statementsOf } from "../src/panels/campaign_data.ts";
+import { filterPairs, money, statementsOf } from "../src/panels/campaign_data.ts";
 import { factNumbers, spokenWords } from "../src/panels/lesson_facts.ts";
 import { moved } from "../src/panels/order.ts";
 import { elementsOf } from "../src/panels/page_elements.ts";
@@ -25,6 +25,11 @@ test("a scene moves to its new place, and an unknown one moves nothing", () => {
 test("the elements of a page are listed in its order with their depth", () => {
   const page = { id: "page", type: "page", children: [{ id: "s", type: "section", children: [{ id: "h", type: "heading" }] }, { id: "f", type: "footer" }] };
   assert.deepEqual(elementsOf(page).map((one) => [one.id, one.depth]), [["s", 0], ["h", 1], ["f", 0]]);
+});
+
+test("an amount is shown as it is stored", () => {
+  assert.equal(money(123.45, "EUR"), "123.45 EUR");
+  assert.equal(money(1_200_000, ""), "1,200,000");
 });
 
 test("only statements that were sent are shown as answered", () => {

@@ -5,7 +5,7 @@ import { count, words } from "../format.ts";
 import type { Fields } from "../types.ts";
 import "../styles/campaigns.css";
 import { CampaignCard } from "../ui/campaign_card.tsx";
-import { BarChart, compact, LineChart } from "../ui/chart.tsx";
+import { BarChart, LineChart } from "../ui/chart.tsx";
 import { Icon } from "../ui/icon.tsx";
 import { Empty } from "../ui/states.tsx";
 import { DataTable } from "../ui/table.tsx";
@@ -31,7 +31,7 @@ function Aggregation({ groupBy, groups }: { groupBy: string; groups: Group[] }) 
       <details class="fold"><summary>As a table</summary>
         <DataTable caption={`Figures by ${groupBy}`} rows={groups} keyOf={(row) => row.value} columns={[
           { name: "value", title: words(groupBy), value: (row) => row.value, cell: (row) => row.value || "none" },
-          ...offered.map((one) => ({ name: one, title: words(one), value: (row: Group) => row[one], cell: (row: Group) => (row[one] === null ? "" : compact(row[one])), number: true })),
+          ...offered.map((one) => ({ name: one, title: words(one), value: (row: Group) => row[one], cell: (row: Group) => row[one]?.toLocaleString("en", { maximumFractionDigits: 2 }) ?? "", number: true })),
         ]} />
       </details>
     </section>

@@ -147,7 +147,7 @@ class Figures:
     """Seconds of the other owner's single runs, memory of the server, and ends of the flood's runs."""
 
     alone_s: float
-    beside_s: list[float]
+    loaded_s: list[float]
     memory_mb: list[float]
     """Resident memory after each single run beside the flood."""
     after_s: float
@@ -156,7 +156,7 @@ class Figures:
     left: Counter[str]
 
     def __str__(self) -> str:
-        beside = f"median {statistics.median(self.beside_s):.2f} s, at most {max(self.beside_s):.2f} s"
+        beside = f"median {statistics.median(self.loaded_s):.2f} s, at most {max(self.loaded_s):.2f} s"
         times = f"alone {self.alone_s:.2f} s; beside the flood {beside}; after it {self.after_s:.2f} s"
         memory = f"memory {self.memory_mb[0]:.0f} to {self.memory_mb[-1]:.0f} MB"
         return f"{times}; {memory}; accepted {dict(self.accepted)}, left {dict(self.left)}"
@@ -172,9 +172,9 @@ async def measure(noisy: FloodOwner, quiet: FloodOwner, server: psutil.Process) 
     """Measure single runs before, beside and after the flood, and wait for the end of what it started."""
     alone_s = statistics.median([await quiet.wait() for _ in range(3)])
     flooding = asyncio.create_task(flood(noisy))
-    beside_s, memory_mb = [], []
+    loaded_s, memory_mb = [], []
     while not flooding.done():
-        beside_s.append(await quiet.wait())
+        loaded_s.append(await quiet.wait())
         memory_mb.append(server.memory_info().rss / 1e6)
     await flooding
     start_s = time.monotonic()
@@ -182,7 +182,7 @@ async def measure(noisy: FloodOwner, quiet: FloodOwner, server: psutil.Process) 
     after_s = time.monotonic() - start_s
     await eventually(noisy.has_idle_runs_only, "the end of what was accepted", patience_s=120)
     accepted, left = await noisy.count_runs(noisy.accepted), await noisy.count_runs(noisy.left)
-    return Figures(alone_s, beside_s, memory_mb, after_s, accepted, left)
+    return Figures(alone_s, loaded_s, memory_mb, after_s, accepted, left)
 
 
 def late_starts(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -212,7 +212,7 @@ async def test_a_flood_of_one_owner_delays_no_other_loses_nothing_and_leaves_the
         server.wait(60)
     print(f"flood {dict(noisy.statuses)}; {figures}")  # noqa: T201 -- figures
     lines = [json.loads(line) for line in (tmp_path / "err").read_text().splitlines()]
-    assert max(figures.beside_s) <= 3 * figures.alone_s
+    assert max(figures.loaded_s) <= 3 * figures.alone_s
     assert {*noisy.statuses} <= {200, 429}
     assert noisy.statuses[429] > noisy.statuses[200]
     assert {*figures.accepted} == {"success"}

@@ -83,7 +83,7 @@ async def project_list(ctx: AppContext, owner: str, after: str | None, limit: in
 async def project_view(ref: ProjectRef) -> dict[str, Any]:
     """Return a project with its scenes, deleted scenes and locks."""
     order, heads = await read_scenes(ref.artefact)
-    records = await _executions(ref).newest(service.MAX_LISTED)
+    records = await service.plans_to_undo(_executions(ref))
     return {
         **_project(ref, order),
         "canUndo": undo.can_undo(records),

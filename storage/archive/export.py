@@ -248,7 +248,7 @@ async def _artefact(source: ExportSource, artefact: Artefact) -> AsyncIterator[_
     redis, kind = source.storage.redis, artefact.kind
     mixer = await redis.get(keys.mixer(kind, artefact.stored_id))
     receipts = await redis.hgetall(keys.receipts(kind, artefact.stored_id))
-    facts = {name: text for name, text in meta.items() if name not in {"owner", "thread"}}
+    facts = {name: text for name, text in meta.items() if name not in {"owner", "thread", "importing"}}
     about = {"facts": facts, "mixer": json.loads(mixer) if mixer else None, "locks": await artefact.locks()}
     yield "artefact", {"kind": kind, "id": artefact.id, **about}
     for name, stream in (await artefact.streams(await source.streams_of(artefact))).items():

@@ -14,10 +14,11 @@ async def read(storage: Storage, owner: str) -> dict[str, str]:
     return names
 
 
-async def create(storage: Storage, owner: str, names: Mapping[str, str]) -> bool:
-    """Store the owner's pronunciations unless there are any; return False if there are."""
-    text = json.dumps(names, ensure_ascii=False)
-    return bool(names) and bool(await storage.redis.set(keys.pronunciations(owner), text, nx=True))
+async def create(storage: Storage, owner: str, names: Mapping[str, str]) -> None:
+    """Store the owner's pronunciations unless there are any. Twice is safe."""
+    if names:
+        text = json.dumps(names, ensure_ascii=False)
+        await storage.redis.set(keys.pronunciations(owner), text, nx=True)
 
 
 async def replace(storage: Storage, owner: str, names: Mapping[str, str]) -> None:

@@ -106,13 +106,19 @@ def _source(archive: ThreadArchive) -> ExportSource:
 
 
 async def import_file(
-    archive: ThreadArchive, content: bytes, owner: str, *, new_id: str | None = None, trusted: bool = False
+    archive: ThreadArchive,
+    content: bytes,
+    owner: str,
+    *,
+    new_id: str | None = None,
+    trusted: bool = False,
+    resumes: bool = False,
 ) -> Thread:
     """Import the thread in the file for `owner`, under `new_id` if given, and return its record.
 
     The file is checked completely before anything is written. `trusted` constructs types of any library,
-    which may run code. Raises `Invalid` for an unacceptable file and `Conflict` for an existing thread or
-    artefact.
+    which may run code. `resumes` leaves a thread as it is that an earlier import has completed. Raises
+    `Invalid` for an unacceptable file and `Conflict` for an existing thread or artefact.
     """
     file = await _parse(content, owner, trusted=trusted)
     if new_id is not None:
@@ -121,7 +127,10 @@ async def import_file(
         file = await asyncio.to_thread(_copy_file_urls, archive, file, renamed)
     await _check_file(archive, file)
     file = file.with_config(public_config(file.thread.config))
-    return await Importer(archive.storage, archive.saver, archive.rules_of).import_thread(file, owner)
+    importer = Importer(archive.storage, archive.saver, archive.rules_of)
+    if resumes and (record := await importer.resume_thread(file, owner)):
+        return record
+    return await importer.import_thread(file, owner)
 
 
 async def check_file(archive: ThreadArchive, content: bytes, owner: str, *, trusted: bool) -> list[str]:

@@ -1,6 +1,7 @@
 """Everything that an owner has as one file: export, and import where none of it exists."""
 
 import asyncio
+import hashlib
 import tempfile
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -36,6 +37,7 @@ from callsheet.storage.campaigns.library import max_campaigns
 from callsheet.storage.crons import Cron
 from callsheet.storage.redis import keys
 from callsheet.storage.redis.connection import Storage
+from callsheet.storage.redis.scripts import execute
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import Thread
 from callsheet.tools.campaigns import libraries
@@ -160,18 +162,24 @@ class OwnerData:
     async def import_all(self, file: IO[bytes], *, trusted: bool = False) -> dict[str, Any]:
         """Write everything in the file for the owner, and return the number of each kind.
 
-        The file is read completely before, and refused with `Conflict` if the owner has any of it. Raises
-        `Invalid` for another file. Of a kind that fails nothing stays; the error says which are there.
+        The file is read completely before, and refused with `Conflict` if the owner has any of it, unless an
+        import of the same file was cut: then it goes on, and leaves what is there as it is. Raises `Invalid`
+        for another file. Of a kind that fails nothing stays; the error says which are there.
         """
-        left_out = await self._check(file, trusted=trusted)
+        redis, mark = self.ctx.storage.redis, keys.unfinished_import(self.owner)
+        digest = await asyncio.to_thread(_digest, file)
+        resumes = await execute(redis, "GET", mark) == digest.encode()
+        left_out = await self._check(file, trusted=trusted, resumes=resumes)
+        await execute(redis, "SET", mark, digest, "EX", int(keys.DAY_S))
         counts: dict[str, int] = {}
         for name, kind in self.kinds.items():
             await self._write(_RecordWriter(kind, self.owner), file, name, counts)
-        await self._write(_ThreadWriter(self, trusted), file, THREAD, counts)
+        await self._write(_ThreadWriter(self, trusted=trusted, resumes=resumes), file, THREAD, counts)
         counts["thread"] = counts.pop(THREAD)
+        await execute(redis, "UNLINK", mark)
         return {"imported": counts, "leftOut": left_out}
 
-    async def _check(self, file: IO[bytes], *, trusted: bool) -> list[dict[str, str]]:
+    async def _check(self, file: IO[bytes], *, trusted: bool, resumes: bool) -> list[dict[str, str]]:
         """Return the threads that the export has left out; raise for what cannot be imported."""
         kinds, left_out, existing = self.kinds, list[dict[str, str]](), list[str]()
         counts: dict[str, int] = {}
@@ -192,8 +200,10 @@ class OwnerData:
                 existing += [f"{name} {one!r}" for one in await kinds[name].existing(self.owner, rows)]
             else:
                 raise Invalid(f"the file has a line of the unknown type {name[:40]!r}", remedy=_REMEDY)
-        _require_none(existing)
-        await self._check_limits(counts)
+        # What an earlier import of the file has written exists and counts already.
+        if not resumes:
+            _require_none(existing)
+            await self._check_limits(counts)
         return left_out
 
     async def _check_limits(self, counts: Mapping[str, int]) -> None:
@@ -218,12 +228,15 @@ class OwnerData:
                     await writer.write(entries)
                     counts[name] += len(entries)
         except CallsheetError as error:
-            await writer.remove()
+            part = "some" if isinstance(error, StorageDown) else "nothing"
+            with suppress(StorageDown):
+                await writer.remove()
+                part = "nothing"
             del counts[name]
             done = ", ".join(f"{number} of kind {kind!r}" for kind, number in counts.items() if number)
             raise type(error)(
-                f"{error.message}; nothing of kind {name!r} was imported, and before it {done or 'nothing'}",
-                remedy=error.remedy,
+                f"{error.message}; {part} of kind {name!r} was imported, and before it {done or 'nothing'}",
+                remedy=f"{error.remedy}; the same file again within a day completes it".removeprefix("; "),
             ) from error
         except BaseException:
             await writer.remove()
@@ -231,6 +244,11 @@ class OwnerData:
 
 
 _REMEDY: Final = "export the data again"
+
+
+def _digest(file: IO[bytes]) -> str:
+    file.seek(0)
+    return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]  # a file of any kind
 
 
 @dataclass(frozen=True)
@@ -253,19 +271,37 @@ class _RecordWriter:
 class _ThreadWriter:
     data: OwnerData
     trusted: bool
+    resumes: bool
+    """True if an earlier import of the file was cut."""
     written: list[tuple[Thread, list[str]]] = field(default_factory=list)
     """Threads that were imported, each with its artefacts as `kind:id`."""
 
     async def write(self, entries: Sequence[FileEntry]) -> None:
         owner, storage = self.data.owner, self.data.ctx.storage
         for entry in entries:
+            is_artefact = bool(entry.data.get("artefactOnly"))
+            if is_artefact and self.resumes and (record := await self._complete_artefact(entry.data["id"])):
+                await self._delete_thread(record)
+                continue
             record = await thread_archives.import_file(
-                self.data.archive, entry.content, owner, trusted=self.trusted
+                self.data.archive, entry.content, owner, trusted=self.trusted, resumes=self.resumes
             )
             self.written.append((record, await threads.artefacts_of(storage, record.id)))
-            if entry.data.get("artefactOnly"):
-                async with threads.hold(storage, record.id, owner, deletes=True):
-                    await threads.delete(storage, record)
+            if is_artefact:
+                await self._delete_thread(record)
+
+    async def _complete_artefact(self, name: str) -> Thread | None:
+        """Return the thread of an artefact that an earlier import has completed; it need not exist."""
+        kind, _, artefact_id = name.partition(":")
+        meta = await Artefact(self.data.ctx.storage, kind, artefact_id, self.data.owner).meta()
+        return Thread(meta["thread"], self.data.owner) if meta and "importing" not in meta else None
+
+    async def _delete_thread(self, record: Thread) -> None:
+        """Delete the thread that an artefact without one was imported with. Twice is safe."""
+        storage = self.data.ctx.storage
+        with suppress(Missing):
+            async with threads.hold(storage, record.id, record.owner, deletes=True):
+                await threads.delete(storage, record)
 
     async def remove(self) -> None:
         ctx = self.data.ctx

@@ -91,7 +91,7 @@ async def project_view(ref: ProjectRef) -> dict[str, Any]:
     """Return a project with its scenes, deleted scenes and locks."""
     order, heads = await read_scenes(ref.artefact)
     records, of_thread = await asyncio.gather(
-        _executions(ref).newest(service.MAX_LISTED), titles(ref.ctx, ref.owner, [ref.thread])
+        service.plans_to_undo(_executions(ref)), titles(ref.ctx, ref.owner, [ref.thread])
     )
     return {
         **_project(ref, order, of_thread),

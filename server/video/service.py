@@ -49,7 +49,7 @@ from callsheet.state.video.plan import RULES, PlannedStep, SubmittedPlan
 from callsheet.state.video.project import ORDER, order_of
 from callsheet.state.video.undo import History
 from callsheet.storage.artefacts.artefacts import Artefact, Stream
-from callsheet.storage.artefacts.plans import Executions
+from callsheet.storage.artefacts.plans import MAX_SEARCHED, Executions
 from callsheet.storage.runs.events import END, Event
 from callsheet.storage.runs.records import RunRequest
 from callsheet.storage.threads.threads import Thread
@@ -99,8 +99,8 @@ def decided_plan(steps: Sequence[Step], kind: str) -> Plan:
 
 
 _HEARTBEAT_S: Final = 2.0
-MAX_LISTED: Final = 50
-"""Executions that are searched for one to undo."""
+_READ_FIRST: Final = 3
+"""Executions that are read first: mostly the newest ones say what can be undone."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,14 @@ async def start_run(ctx: AppContext, request: RunRequest, *, queued: bool = Fals
 
 
 async def _execution_of(executions: Executions, run: str) -> Execution | None:
-    return next((record for record in await executions.newest(MAX_LISTED) if record["run"] == run), None)
+    return next((record for record in await executions.newest(MAX_SEARCHED) if record["run"] == run), None)
+
+
+async def plans_to_undo(executions: Executions) -> list[Execution]:
+    """Return the newest executions, newest first, as many as say what can be undone and redone."""
+    records = await executions.newest(_READ_FIRST)
+    is_known = undo.can_undo(records) and any(record["kind"] == "plan" for record in records)
+    return records if is_known or len(records) < _READ_FIRST else await executions.newest(MAX_SEARCHED)
 
 
 async def _planned_execution(
@@ -273,7 +280,7 @@ async def undo_run(
     if execution_id:
         record = await executions.settle(execution_id)
     else:
-        record = undo.undone_execution(await executions.newest(MAX_LISTED))
+        record = undo.undone_execution(await plans_to_undo(executions))
     if not (steps or live_plan.is_over(record)):
         raise Conflict(
             f"execution {record['id']!r} has not ended",
@@ -296,7 +303,7 @@ async def redo_run(worker: Worker, caller: RequestContext, thread: Thread) -> Ru
         return run_request(thread, caller, body)
     await require_no_question(worker, thread)
     executions = Executions(worker.storage, "video", VIDEOS.artefact_id(thread), thread.owner, RULES)
-    record = undo.redone_execution(await executions.newest(MAX_LISTED))
+    record = undo.redone_execution(await plans_to_undo(executions))
     wanted = undo.undo_steps(record, [], await _history(VIDEOS.artefact(worker.storage, thread), record))
     text = f"Redo: {undo.subject(record['request'])}"
     run = decided_run(caller, thread, decided_plan(wanted, undo.REDO), text)

@@ -5,13 +5,12 @@ import operator
 import uuid
 from base64 import b64encode
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 
-from callsheet.state.errors import CallsheetError, Missing, UnbuildableState
+from callsheet.state.errors import CallsheetError, UnbuildableState
 from callsheet.state.live_plan import Execution, PlanRules, call_of
 from callsheet.state.plan import call_digest
 from callsheet.storage import consents
@@ -28,6 +27,8 @@ from callsheet.storage.video.context import ContextStore
 
 _Line = tuple[str, dict[str, Any]]
 """Type and data of a line."""
+_PLANS: Final = 100
+"""Plans that are read at once."""
 
 
 @dataclass(frozen=True)
@@ -126,14 +127,13 @@ async def _executions(
     rules = source.rules_of(artefact.kind)
     executions = Executions(source.storage, artefact.kind, artefact.id, record.owner, rules)
     kept = await executions.kept_ids()
-    lines = []
-    for name in dict.fromkeys([*kept, *_plans(checkpoints)]):
-        with suppress(Missing):
-            execution = await executions.settle(name)
+    names, lines = [*dict.fromkeys([*kept, *_plans(checkpoints)])], []
+    for at in range(0, len(names), _PLANS):
+        for execution in await executions.settle_all(names[at : at + _PLANS]):
             if execution["thread"] == record.id:
                 approved = await _calls_with_consent(source.storage, execution)
                 # No attempt of this thread goes on with it elsewhere, and no run that is queued here comes.
-                execution = {**execution, "epoch": 0, "repetition": None}
+                execution = {**execution, "epoch": 0, "repetition": None}  # noqa: PLW2901 -- the same plan
                 lines.append({"record": execution, "consented": approved})
     return lines
 
@@ -248,7 +248,7 @@ async def _artefact(source: ExportSource, artefact: Artefact) -> AsyncIterator[_
     redis, kind = source.storage.redis, artefact.kind
     mixer = await redis.get(keys.mixer(kind, artefact.stored_id))
     receipts = await redis.hgetall(keys.receipts(kind, artefact.stored_id))
-    facts = {name: text for name, text in meta.items() if name not in {"owner", "thread"}}
+    facts = {name: text for name, text in meta.items() if name not in {"owner", "thread", "importing"}}
     about = {"facts": facts, "mixer": json.loads(mixer) if mixer else None, "locks": await artefact.locks()}
     yield "artefact", {"kind": kind, "id": artefact.id, **about}
     for name, stream in (await artefact.streams(await source.streams_of(artefact))).items():

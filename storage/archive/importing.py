@@ -142,7 +142,24 @@ class Importer:
             with suppress(Unavailable, Fenced):
                 await self._roll_back(file, hold)
             raise
-        record = await threads.get(self._storage, hold.thread, owner)
+        return await self._finish(file, await threads.get(self._storage, hold.thread, owner))
+
+    async def resume_thread(self, file: ThreadFile, owner: str) -> Thread | None:
+        """Return the thread if an earlier import has completed it, and do what that may have left to do.
+
+        None for a thread that does not exist, or whose import was cut: `import_thread` replaces it.
+        """
+        record = await threads.find(self._storage, file.thread.id, owner)
+        if record is None or record.error == json.loads(_UNFINISHED):
+            return None
+        return await self._finish(file, record)
+
+    async def _finish(self, file: ThreadFile, record: Thread) -> Thread:
+        """End the import of a complete thread, and return its record. Twice is safe."""
+        for entry in file.artefacts:
+            artefact = Artefact(self._storage, entry.artefact.kind, entry.artefact.id, record.owner)
+            if (await artefact.meta()).get("importing") == record.id:
+                await artefact.drop_facts(["importing"])
         ttl = file.thread.ttl.model_dump() if file.thread.ttl else None
         return await threads.update_metadata(self._storage, record, {}, ttl)
 
@@ -193,9 +210,7 @@ class Importer:
         await consents.grant(self._storage, hold.thread, calls)
         # In reverse, so that the main artefact is the first of its owner's list.
         for entry in reversed(file.artefacts):
-            artefact = self._artefact(entry, hold)
-            await self._storage.redis.hdel(keys.artefact_meta(artefact.kind, artefact.stored_id), "importing")
-            await indexes.touch(self._storage, hold.owner, artefact.kind, artefact.id)
+            await indexes.touch(self._storage, hold.owner, entry.artefact.kind, entry.artefact.id)
         fields = [text for pair in _thread_fields(file).items() for text in pair]
         names = [keys.thread_meta(hold.thread), keys.run_keys(hold.thread).lease]
         if file.thread.interrupts:
@@ -255,6 +270,7 @@ class Importer:
                 names, _ = _artefact_effects(entry, artefact.stored_id, self._rules_of(artefact.kind))
                 await self._delete_places(entry, hold)
                 await self._storage.redis.delete(*names)
+                await indexes.remove(self._storage, hold.owner, artefact.kind, artefact.id)
         await threads.delete(self._storage, Thread(hold.thread, hold.owner))
 
     async def _delete_places(self, entry: ArtefactEntry, hold: _Hold) -> None:

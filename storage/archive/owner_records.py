@@ -30,13 +30,18 @@ _NO_LIMIT: Final[int | None] = None
 _ASSISTANTS: Final = TypeAdapter(Assistant)
 _CRONS: Final = TypeAdapter(Cron)
 
+# An equal record is that of the same call, which is sent again because its reply was lost.
 _ADD_FIELDS: Final = Script("""
 local new = {}
-for i = 1, #ARGV, 2 do new[#new + 1] = redis.call('HSETNX', KEYS[1], ARGV[i], ARGV[i + 1]) end
+for i = 1, #ARGV, 2 do
+  redis.call('HSETNX', KEYS[1], ARGV[i], ARGV[i + 1])
+  new[#new + 1] = redis.call('HGET', KEYS[1], ARGV[i]) == ARGV[i + 1] and 1 or 0
+end
 return new
 """)
 _ADD_ASSISTANT: Final = Script("""
-if redis.call('HSETNX', KEYS[1], ARGV[1], ARGV[2]) == 0 then return 0 end
+redis.call('HSETNX', KEYS[1], ARGV[1], ARGV[2])
+if redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then return 0 end
 redis.call('DEL', KEYS[2])
 for i = 3, #ARGV do redis.call('RPUSH', KEYS[2], ARGV[i]) end
 return 1
@@ -47,7 +52,8 @@ local item, index, vectors = unpack(KEYS)
 local left = tonumber(ARGV[3])
 if left > 0 then left = left - now_ms() end
 if ARGV[3] ~= '0' and left <= 0 then return 0 end
-if not redis.call('SET', item, ARGV[2], 'NX') then return 0 end
+redis.call('SETNX', item, ARGV[2])
+if redis.call('GET', item) ~= ARGV[2] then return 0 end
 redis.call('ZADD', index, 0, ARGV[1])
 if ARGV[4] ~= '' then redis.call('SET', vectors, ARGV[4]) end
 if left > 0 then
@@ -194,9 +200,11 @@ class CronRecords(HashRecords):
         """Write cron jobs that are the owner's; they are due when their schedule says next."""
         now_ms = await read_time_ms(self.storage.redis)
         for row in rows:
-            if await self.existing(owner, [row]):
-                continue
             cron = replace(_CRONS.validate_json(row["text"]), owner=owner)
+            stored = await execute(self.storage.redis, "HGET", self.key(owner), cron.id)
+            # An equal one may be that of an import that was cut before its time was stored.
+            if stored and _read_cron(stored.decode()) != cron:
+                continue
             # Before it is written: it may fail between the record and its time.
             yield row
             await crons.create(self.storage, cron, self.next_ms(cron, now_ms) if cron.enabled else None)
@@ -239,7 +247,8 @@ class PronunciationRecords:
     async def write(self, owner: str, rows: Sequence[Row]) -> AsyncIterator[Row]:
         """Write the pronunciations if there are none, and yield nothing in particular."""
         for row in rows:
-            if await pronunciations.create(self.storage, owner, row["names"]):
+            await pronunciations.create(self.storage, owner, row["names"])
+            if await pronunciations.read(self.storage, owner) == row["names"]:
                 yield {}
 
     async def remove(self, owner: str, rows: Sequence[Row]) -> None:

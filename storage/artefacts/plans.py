@@ -6,6 +6,7 @@ import secrets
 import time
 import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 from callsheet.state import owners
@@ -228,12 +229,20 @@ class Executions:
                 raise missing_execution(after)
             start = int(rank) + 1
         ids: Any = await self._redis.zrevrange(self._keys("-").all, start, start + limit - 1)
-        return [await self.settle(name.decode()) for name in ids]
+        return await self.settle_all([name.decode() for name in ids])
+
+    async def settle_all(self, ids: Sequence[str]) -> list[Execution]:
+        """Return the executions with these ids that there are, as `settle`; ended ones are read together."""
+        records = []
+        for record in await self.records(ids):
+            with suppress(Missing):
+                records.append(record if is_settled(record) else await self.settle(record["id"]))
+        return records
 
     async def records(self, ids: Sequence[str]) -> list[Execution]:
         """Return the executions with these ids that there are, as they are, read in one trip."""
         commands = [Command(("HGET", self._keys(name).record, "record")) for name in ids]
-        texts: list[bytes | None] = await execute_all(self._redis, commands) if ids else []
+        texts: list[bytes | None] = await execute_all(self._redis, commands) if commands else []
         return [json.loads(text) for text in texts if text]
 
     async def newest_ids(self, limit: int) -> list[str]:

@@ -169,6 +169,11 @@ def recording_part(kind: str, artefact: str, name: str) -> str:
     return f"{kind}:{hash_tag(artefact)}:recording-part:{name}"
 
 
+def unfinished_import(owner: str) -> str:
+    """String of the digest of the file of the owner's data whose import has not ended."""
+    return f"owner:{hash_tag(owner)}:import"
+
+
 def speech_clip(owner: str, digest: str) -> str:
     """String of the sound file of one spoken line."""
     return f"owner:{hash_tag(owner)}:speech:{digest}"

@@ -213,7 +213,8 @@ def result_text(outputs: Sequence[Mapping[str, Any]]) -> str:
         listed = ", ".join(f"{row['value']} {row['count']}" for row in groups[:_SHOWN])
         return f"By {last['aggregation']['groupBy']}: {listed}."
     if not last["count"]:
-        return "No campaign matches."
+        # A search by meaning proves no absence.
+        return "The search by meaning is empty." if last.get("by") == "meaning" else "No campaign matches."
     lines = [
         f"{one['company']}: {one['offer'] or one['campaign_text']} ({one['id']})"
         for one in last["campaigns"][:_SHOWN]

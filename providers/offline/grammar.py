@@ -47,9 +47,9 @@ _NEGATION: Final = re.compile(
 _MAX_WORDS: Final = 24
 """The part of a longer request that was not understood is the request."""
 _DECISIVE: Final = re.compile(
-    rf"(?<![\w'’])(?:{NEGATIONS}|{'|'.join((*NUMBERS, *ORDINALS))}|last|next|before|after|until|once|twice|"
-    r"all|every|everything|each|both|any|others?|rest|half|unlike|more|most|less|least|fewer|"
-    r"(?:long|short|fast|slow|bigg|small|larg|loud|quiet|soft)er|(?:hate|dislike|avoid|stop)s?)(?!\w)|n['’]t\b|\d",
+    rf"(?<![\w'’])(?:{NEGATIONS}|{'|'.join((*NUMBERS, *ORDINALS))}|last|next|start|beginning|end|top|"
+    r"before|after|until|once|twice|many|all|every(?:thing)?|each|both|any|others?|rest|half|unlike|more|most|less|"
+    r"least|fewer|(?:long|short|fast|slow|bigg|small|larg|loud|quiet|soft)er|(?:hate|dislike|avoid|stop)s?)(?!\w)|n['’]t\b|\d",
     re.IGNORECASE,
 )
 """Words that decide what is meant: a request without them is another one."""
@@ -71,6 +71,10 @@ _QUOTE: Final = re.compile(SLOTS["quote"])
 _UNKNOWN: Final = "unknown"
 _MARKS: Final = {"[": "(?:", "]": ")?", "] ": " )?", "(": "(?:", ")": ")", "|": "|"}
 _MARK: Final = re.compile(r"\{(?:(?P<name>\w+):)?(?P<slot>\w+)\}|\] ?|[\[(|)]|[^\[\](){}|]+")
+
+
+class Unclear(Exception):
+    """A request that no call can be made of; its text ends the sentence "I changed nothing, because …"."""
 
 
 @dataclass(frozen=True)
@@ -209,7 +213,9 @@ def _spans(words: int) -> Iterator[tuple[int, int]]:
     if words <= _MAX_WORDS:
         half = (words + 1) // 2
         tails = ((start, words) for start in range(words - 1, words - half - 1, -1))
-        inner = ((start, start + size) for size in range(1, half + 1) for start in range(words - size))
+        inner = (
+            (start, start + size) for size in range(1, half + 1) for start in reversed(range(words - size))
+        )
         yield from chain(tails, inner)
 
 

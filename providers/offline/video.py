@@ -6,13 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from callsheet.providers.offline.conversation import OfflineConversation, OfflineReply, PlannedCall
-from callsheet.providers.offline.grammar import SLOTS, Form, FormMatch, decline, match
+from callsheet.providers.offline.grammar import SLOTS, Form, FormMatch, Unclear, decline, match
 from callsheet.providers.offline.grammar import number as value_of
 from callsheet.state.figures import ORDINALS
 from callsheet.state.pages.styles import NAMES
 from callsheet.state.plan_progress import outcome_sentence
 
-_FASTER: Final = 1.5
 _COLOR: Final = re.compile(rf"#[0-9a-f]{{6}}|{'|'.join(NAMES)}")
 _TOPIC: Final = re.compile(f"{SLOTS['subject']}|{SLOTS['quote']}", re.IGNORECASE)
 _PARTS: Final = ("Opening", "What it is", "Why it is good", "Where to find it")
@@ -23,8 +22,6 @@ _THEMES: Final = (
     ("#052e16", "#166534", "#f0fdf4", "#86efac"),
 )
 _COLORS: Final = ("color", "background", "to")
-
-
 _UNKNOWN_STEP: Final = (
     "I am the offline demo model, and know for a scene “faster”, “slower”, “shorter”, “longer”, a colour, "
     '“replace "a" with "b"”, and a topic of docs/offline.md for a new one, but not “{}”'
@@ -35,9 +32,9 @@ def edit_form(given: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the `ScenePatch` for a request such as a plan of the offline model makes, or None."""
     request, scene = str(given.get("request", "")).strip(), given.get("scene") or {}
     if request in {"faster", "shorter"}:
-        return {"speed": _FASTER, "pace": "fast", "note": request}
+        return {"speed": 1.5, "pace": "fast", "note": request}
     if request in {"slower", "longer"}:
-        return {"speed": round(1 / _FASTER, 3), "pace": "slow", "note": request}
+        return {"speed": 0.667, "pace": "slow", "note": request}
     if words := _REPLACE.fullmatch(request):
         return {"change": _text_changes(scene, *words.groups())}
     examples = [*(given.get("examples") or {}).values()]
@@ -124,6 +121,7 @@ _SLOTS: Final = {
     "amount": r"\d{1,2}(?:\.\d)?",
     "number": r"(?:scene )?\d{1,3}",
     "topic": _TOPIC.pattern,
+    "end": "first|last",
     "place": r"at the (?:very )?(?:start|beginning|end)|(?:before|after) scene \d{1,3}",
 }
 FORMS: Final = (
@@ -137,23 +135,18 @@ FORMS: Final = (
          "add a scene about our prices at the start", _SLOTS),
     Form("scene.delete", "(delete|remove) {scenes}", "delete scenes 3 and 4", _SLOTS),
     Form("scene.copy", "(duplicate|copy) {scenes}", "duplicate scene 1", _SLOTS),
-    Form("scene.first", "(move|put) {scenes} first", "move scene 3 first", _SLOTS),
-    Form("scene.last", "(move|put) {scenes} last", "move scene 1 last", _SLOTS),
+    Form("scene.move", "(move|put) {scenes} {end}", "move scene 3 first", _SLOTS),
     Form("video.new", "make a video about {topic}", "make a video about a bakery", _SLOTS),
 )  # fmt: skip
 _LINE: Final = re.compile(r"^(\d+)\. (scene-\d+) ", re.MULTILINE)
 _LAST: Final = re.compile(r"^- \S+ \S+ (scene-\d+): completed", re.MULTILINE)
 
 
-class _Unclear(Exception):
-    """The request names a scene that does not exist."""
-
-
 def answer(conversation: OfflineConversation) -> OfflineReply:
     """Return a plan, a filled form, or the reply that ends the turn."""
     for name, fill_in in (("ScenePatch", edit_form), ("Scene", new_scene)):
         if name in conversation.tools:
-            given = _material(conversation)
+            given = json.loads(conversation.turn.text)
             if (form := fill_in(given)) is None:
                 return OfflineReply(_UNKNOWN_STEP.format(given.get("request", "")), refused=True)
             return OfflineReply("", (PlannedCall(name, form),))
@@ -165,19 +158,11 @@ def answer(conversation: OfflineConversation) -> OfflineReply:
         return OfflineReply(decline(text, forms=FORMS), refused=True)
     try:
         steps = [step for at, request in enumerate(requests, 1) for step in _steps(request, project, at)]
-    except _Unclear as reason:
+    except Unclear as reason:
         return OfflineReply(f"I changed nothing, because {reason}.")
     return OfflineReply(
         "", (PlannedCall("submit_plan", {"steps": steps, "reasoning": "The offline grammar"}),)
     )
-
-
-def _material(conversation: OfflineConversation) -> Mapping[str, Any]:
-    try:
-        given = json.loads(conversation.turn.text)
-    except ValueError:
-        return {}
-    return given if isinstance(given, dict) else {}
 
 
 def _report(result: Mapping[str, Any], project: str) -> str:
@@ -205,7 +190,7 @@ def _steps(request: FormMatch, project: str, at: int) -> list[dict[str, Any]]:
     ids = [scene for _, scene in _LINE.findall(project)]
     slots = request.slots
     if request.form == "video.new" and ids:
-        raise _Unclear("this video has scenes already; “add a scene about our prices” adds one")
+        raise Unclear("this video has scenes already; “add a scene about our prices” adds one")
     if request.form in {"scene.add", "video.new"}:
         return [*_new_scenes(request, ids, at)]
     scenes = _chosen(slots["scenes"], ids, project) if "scenes" in slots else ids
@@ -228,7 +213,7 @@ def _order_steps(request: FormMatch, scenes: Sequence[str], ids: Sequence[str]) 
     if request.form == "scene.copy":
         return [{"tool": "duplicateScene", "source": scene} for scene in scenes]
     rest = [scene for scene in ids if scene not in scenes]
-    last = request.form == "scene.last"
+    last = request.slots["end"].casefold() == "last"
     return [{"tool": "reorderScenes", "order": [*rest, *scenes] if last else [*scenes, *rest]}]
 
 
@@ -262,19 +247,19 @@ def _behind(place: str, ids: Sequence[str]) -> dict[str, str]:
 
 def _edit(scenes: Sequence[str], prompt: str, title: str) -> dict[str, Any]:
     if not scenes:
-        raise _Unclear("no scene is meant")
+        raise Unclear("no scene is meant")
     return {"tool": "editScene", "scenes": [*scenes], "prompt": prompt} | (
         {"title": title.format(scenes[0])} if len(scenes) == 1 else {}
     )
 
 
 def _chosen(words: str, ids: Sequence[str], project: str) -> list[str]:
-    """Return the scenes that words mean; raise `_Unclear` for a position that is not there."""
+    """Return the scenes that words mean; raise `Unclear` for a position that is not there."""
     lowered = words.casefold()
     if lowered in {"it", "this"}:
         last = _LAST.findall(project)
         if not last:
-            raise _Unclear("no scene was changed before")
+            raise Unclear("no scene was changed before")
         return last[-1:]
     if lowered.startswith(("all", "every")):
         return [*ids]
@@ -282,9 +267,9 @@ def _chosen(words: str, ids: Sequence[str], project: str) -> list[str]:
         count = re.search(r"two|three|four|\d", lowered)
         amount = int(value_of(count[0])) if count else 1
         if not 0 < amount <= len(ids):
-            raise _Unclear(f"there are {len(ids)} scenes")
+            raise Unclear(f"there are {len(ids)} scenes")
         return [*ids[-amount:]] if "last" in lowered else [*ids[:amount]]
     positions = [int(value_of(word)) for word in re.findall(rf"\d+|{'|'.join(ORDINALS)}", lowered)]
     if wrong := [position for position in positions if not 0 < position <= len(ids)]:
-        raise _Unclear(f"there is no scene {wrong[0]}")
+        raise Unclear(f"there is no scene {wrong[0]}")
     return [ids[position - 1] for position in positions]

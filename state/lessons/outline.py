@@ -36,6 +36,20 @@ _REMARK: Final = re.compile(
     r"|我|ผม|ฉัน"
 )
 """A sentence before or after a material that is about a student or the person, in the product's languages."""
+TEXT: Final = r"(?:text|lesson|material|article|passage|chapter|notes)"
+"""Names of a material, as a regular expression."""
+_ASIDE: Final = re.compile(
+    r"(?:please |(?:can|could|would) you |i (?:want|need) |i['’]d like )?"
+    r"(?:make|write|find|create|give|explain|teach|turn|summari[sz]e|tell|help|draw|add|show|translate|use)\b"
+    r"[^.!?]{0,200}\b(?:lesson|text|narration|script|facts?|quiz|student|class|slides|summary|questions|worksheet|"
+    r"pictures?|song|video|words|story|language)\b"
+    r"|(?:my|our) (?:\w{1,20} ){0,2}(?:student|pupil|son|daughter|class|child|children|kid|group|niece)s?\b"
+    r"|(?:she|he) (?:is (?:\w{1,12} and|\d)|likes|loves|hates|enjoys)\b|i (?:teach|have|am|need|want)\b"
+    r"|(?:please )?(?:focus|concentrate|stick to|ignore|skip|omit|exclude|leave out)\b"
+    rf"|(?:here|use|read|take|please|below|this is|i)\b[^.:!?\n]{{0,100}}\b{TEXT}\b[^.:!?\n]{{0,60}}:",
+    re.IGNORECASE,
+)
+"""A sentence beside a material that is none of it: an order, or about the student or the teacher."""
 _LEAST_SENTENCES: Final = 3
 _MOST_TO_SOMEONE: Final = 1 / 3
 """Share of sentences in a material that may ask something or address somebody."""
@@ -82,7 +96,14 @@ def asks_for_facts_alone(text: str) -> bool:
     if head and not _PLAIN_HEAD.fullmatch(head.strip()):
         return False
     ends = itemgetter(0, -1)(split_sentences(body) or [""])
-    return _is_prose(body) and not any(_TO_SOMEONE.search(one) or _REMARK.search(one) for one in ends)
+    return _is_prose(body) and not any(
+        _TO_SOMEONE.search(one) or _REMARK.search(one) or is_aside(one) for one in ends
+    )
+
+
+def is_aside(sentence: str) -> bool:
+    """Return True for a sentence before or after a material that gives an order, or says for whom it is."""
+    return bool(_ASIDE.match(sentence))
 
 
 def _split_head(text: str) -> tuple[str, str]:

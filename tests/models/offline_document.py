@@ -36,7 +36,8 @@ declined in one sentence and changes nothing.
 
 A refusal names the part that was not understood. It offers a request of the same kind: the person's own
 without that part, or with the words of the example in its place. Where the part excludes, compares or
-counts, or the request deletes something, that is another request: the refusal lists an example of each form.
+counts or names a place, or the request deletes something, that is another request: the refusal lists an
+example of each form.
 
 In a pattern, `[words]` may be left out, `(one|other)` is a choice, and `{slot}` stands for the words
 listed below the forms. Outside quotation marks and names no slot takes a word that denies, excludes or
@@ -44,6 +45,22 @@ restricts:
 NEGATIONS.
 
 This page is generated from the grammar; a test compares the two and tries every example.
+
+## How well it does
+
+On 27 November 2026, 250 sentences, 50 for each workflow, were written by somebody who had read this page and
+the README and neither the code nor its tests: requests, negations, exclusions, counts, comparisons, two
+requests in one, typing errors, and what it cannot do. What would be right was written down first.
+
+| | right | an honest refusal or question | the opposite | a false count or statement | something else |
+|---|---|---|---|---|---|
+| before mending, which nothing had been fitted to | 84 | 161 | 1 | 2 | 2 |
+| after mending | 85 | 165 | 0 | 0 | 0 |
+
+The second row is no measure of other sentences. It is checked over REST, with sentences that were written
+against the model's open slots with its code at hand, by
+`pytest tests/models/test_offline_sentences.py --long`. Two thirds of what people type is refused: a model
+with a key answers it.
 """
 SHAPES = {
     "quote": "a text in quotation marks",

@@ -191,7 +191,7 @@ def test_a_question_is_answered_only_from_the_facts():
         reply_to(*EARLIER_TURN, HumanMessage("What does chlorophyll do?")).text
         == "I only quote the facts. Chlorophyll: Chlorophyll is a pigment."
     )
-    assert "say nothing about that" in reply_to(*EARLIER_TURN, HumanMessage("Why is the sky blue?")).text
+    assert "none that I see" in reply_to(*EARLIER_TURN, HumanMessage("Why is the sky blue?")).text
     assert "Paste lesson material" in reply_to(HumanMessage("Why is the sky blue?")).text
 
 

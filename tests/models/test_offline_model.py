@@ -89,7 +89,7 @@ async def test_invoke_stream_and_async_calls_give_the_same_answer():
 def test_a_stream_has_text_then_call_names_then_arguments_then_usage():
     chunks: list[Any] = list(OfflineModel().bind_tools(TOOLS).stream(BRIEF))
     words = [chunk for chunk in chunks if chunk.text]
-    assert len(words) > 20
+    assert len(words) > 10
     assert all(len(chunk.text.split()) == 1 for chunk in words)
     pieces = [piece for chunk in chunks for piece in chunk.tool_call_chunks]
     assert [(piece["name"], bool(piece["args"]), bool(piece["id"])) for piece in pieces] == [

@@ -66,6 +66,4 @@ def _calls(conversation: OfflineConversation, calls: Sequence[PlannedCall]) -> O
     if forbidden or not calls:
         reason = f"I may not call {forbidden[0]} now" if forbidden else "The ad is like that already"
         return OfflineReply(f"{reason}, so I changed nothing.")
-    scripts = sum(call.name == "create_voice_draft" for call in calls)
-    plan = f"My plan: {scripts} versions of the script, each with other voices." if scripts > 1 else ""
-    return OfflineReply(plan, tuple(calls))
+    return OfflineReply("", tuple(calls))

@@ -24,10 +24,7 @@ DATA: Final = tomllib.loads((files(__package__) / "data.toml").read_text(encodin
 """Words that classify sentences, music and sounds by words of the brief, and stock phrases by language."""
 _AD: Final = "(?:audio |radio )?(?:ad|spot|commercial)"
 _SECONDS: Final = r"(?:\d{1,3}|ten|fifteen|twenty|thirty|sixty)(?: |-)?(?:s|secs?|seconds?)"
-_SLOTS: Final = {
-    "ad": rf"{_AD}|{_SECONDS}(?: {_AD})?",
-    "brief": r"(?-i:[A-Z0-9À-ÞČĎŁŚŠŘŻŽ])[\s\S]*",
-}
+_SLOTS: Final = {"ad": rf"{_AD}|{_SECONDS}(?: {_AD})?", "brief": r"(?-i:[A-Z0-9À-ÞČĎŁŚŠŘŻŽ])[\s\S]*"}
 BRIEFS: Final = (
     Form("brief.for", "[please ][(make|create|write|I need|I want) ][me ][(a|an) ]{ad} for {brief}",
          "30 seconds for Miel, a bakery in Lyon", _SLOTS),
@@ -62,11 +59,16 @@ _VOICES_ALONE: Final = (
     r"\b(?:only|just) (?:the )?voices?\b|(?:\A|[.,;:–-] |\b(?:with|in) )(?:the )?voices? only\b"
 )
 """Not in "a calm female voice only", which is about the voice."""
+_ENDS: Final = (
+    r"(?=[^\w\s]|\s*\Z|\s*\n|\s+(?:and|or|nor|but|please|at|in|on|for|with|behind|under|is|are|thanks)\b)"
+)
 _REFUSALS: Final = {
-    part: re.compile(rf"{_NO} (?:{words})\b|\b(?:{words}): (?:no|none)\b|{_VOICES_ALONE}", re.IGNORECASE)
+    part: re.compile(
+        rf"{_NO} (?:{words})\b{_ENDS}|\b(?:{words}): (?:no|none)\b|{_VOICES_ALONE}", re.IGNORECASE
+    )
     for part, words in (("music", "music"), ("sound effects", "sound effects?|effects|sounds|sfx"))
 }
-"""Parts of an ad that a brief may refuse."""
+"""Parts of an ad that a brief may refuse; "no music experience needed" refuses none."""
 _NO_BRIEF: Final = re.compile(
     r"^[^.!?\n]{0,200}\?|^[^,.:;!?\n]{1,60}(?: not|n['’]t| never| no longer)\b|"
     r"^[^.!?\n]{0,200}\b(?:delete|cancel|undo|forget)\b",
@@ -214,7 +216,8 @@ def draft(conversation: OfflineConversation, brief: DraftBasis) -> OfflineReply:
     if voices:
         text, calls = "", _drafts(brief, voices)
     else:
-        text, calls = _plan(brief), [PlannedCall("search_voices", {"language": brief.language, "count": 10})]
+        text = f"My plan: {brief.spot_s:g} seconds for {brief.name} in two voices. First I look for voices."
+        calls = [PlannedCall("search_voices", {"language": brief.language, "count": 10})]
     callable_now = tuple(call for call in calls if call.name in conversation.tools)
     if not callable_now:
         return OfflineReply(
@@ -277,7 +280,9 @@ def _row(brief: DraftBasis, table: str) -> list[str]:
 
 
 def _refuses(brief: DraftBasis, part: str) -> bool:
-    return bool(_REFUSALS[part].search(brief.client))
+    """Return true if the brief refuses a part, and does not deny that ("not without music")."""
+    before = (brief.client[: match.start()] for match in _REFUSALS[part].finditer(brief.client))
+    return any(not has_negation(re.split(r"[.,;:!?\n]|\b(?:and|but)\b", text)[-1]) for text in before)
 
 
 def _effects(brief: DraftBasis) -> list[dict[str, Any]]:
@@ -287,15 +292,6 @@ def _effects(brief: DraftBasis) -> list[dict[str, Any]]:
         {"description": sound, "placement": {"type": place}, "duration": EFFECT_S}
         for sound, place in zip(sounds, ("start", "end"), strict=False)
     ]
-
-
-def _plan(brief: DraftBasis) -> str:
-    sounds = " and ".join(effect["description"] for effect in _effects(brief)) or "none"
-    music = "none" if _refuses(brief, "music") else _row(brief, "moods")[0]
-    return (
-        f"My plan: {brief.spot_s:g} seconds for {brief.name} in two voices, with the client's own sentences "
-        f"and stock phrases. Music: {music}. Sounds: {sounds}. First I look for voices."
-    )
 
 
 def _drafts(brief: DraftBasis, voices: Sequence[str]) -> list[PlannedCall]:

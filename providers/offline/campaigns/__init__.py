@@ -28,14 +28,13 @@ WORDS: Final[Mapping[str, Mapping[str, str]]] = {
     },
 }
 """Words for values of filters, longer names before their parts; products are those of the sample library."""
-_GROUPS: Final = ("channel", "company", "sentiment", "month", "style")
 _VALUE: Final = "|".join(word.replace(" ", "[ -]") for words in WORDS.values() for word in words)
 _RECENT: Final = "recent|latest|newest"
 _FILTER: Final = rf"(?:(?:non[ -]|not )?(?:{_VALUE})s?|{_RECENT})"
 _SLOTS: Final = {
     "filters": rf"(?:the )?{_FILTER}(?:(?:, and |, | and | with | ){_FILTER}){{0,11}}",
     "about": r"[a-z0-9&'’,% -]{2,120}",
-    "group": "|".join(_GROUPS),
+    "group": "channel|company|sentiment|month|style",
     "rank": "most|least",
 }
 FORMS: Final = (
@@ -62,11 +61,11 @@ _SHOWN: Final = 5
 _MAX_ROWS: Final = 36
 """Rows of a table in an answer: three years by month."""
 _TURNING: Final = re.compile(
-    r"\b(?:no|not|non|never|without|except|excluding|but|or|nor|neither|only|best|worst|top|most|least|cheap\w*|than"
-    r"|before|after|since|until|more|less|fewer|how|many|successful|failed)\b",
+    r"\b(?:best|worst|top|most|least|cheap\w*|before|after|since|until|more|less|fewer|how|many|successful|failed|"
+    r"show|find|list|compare|delete|remove|export|them|rest)\b",
     re.IGNORECASE,
 )
-"""Words that a search by meaning would not heed."""
+"""Words that a search by meaning would not heed: those that turn its sense, and those of another request."""
 
 
 def answer(conversation: OfflineConversation) -> OfflineReply:
@@ -100,7 +99,8 @@ def _search(text: str, earlier: tuple[PastTurn, ...]) -> dict[str, Any] | str:
         if turning := _TURNING.search(request.slots["about"]):
             return f"I cannot heed “{turning[0]}” in a search by meaning; "
         return {"by": "meaning", "query": request.slots["about"]}
-    return _filter_search(request, _filters(request.slots.get("filters", "")), earlier)
+    words = request.slots.get("filters", "")
+    return _ambiguity(words) or _filter_search(request, _filters(words), earlier)
 
 
 def _filter_search(
@@ -110,7 +110,7 @@ def _filter_search(
     if request.form == "campaign.follow":
         calls = (call for turn in reversed(earlier) for call in reversed(turn.calls))
         last = next((call for call in calls if call.name == "search"), None)
-        return {**last.args, **filters} if last and filters else ""
+        return _narrow(last.args, filters) if last and filters else ""
     more: dict[str, Any] = {"has_offer": True} if request.form == "campaign.offers" else {}
     if "group" in request.slots:
         more["group_by"] = request.slots["group"].casefold().replace("style", "visual_style")
@@ -119,23 +119,55 @@ def _filter_search(
     return {"by": "filter", **filters, **more}
 
 
+def _narrow(before: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any] | str:
+    """Return the arguments of a search with more filters, or the reason if it had other values for one."""
+    for name in (before.keys() & more.keys()) - {"exclude", "date_range"}:
+        if not {*more[name]} <= {*before[name]}:
+            return f"the last search was for {' and '.join(before[name])}; "
+    left_out = [search.get("exclude", {}) for search in (before, more)]
+    excluded = {
+        name: [one for each in left_out for one in each.get(name, ())] for own in left_out for name in own
+    }
+    return {**before, **more} | ({"exclude": excluded} if excluded else {})
+
+
+def _values(words: str) -> Iterator[tuple[str, str, str, bool]]:
+    """Yield the words before each value of a filter, the filter, the value, and true if it is left out."""
+    end = 0
+    for piece in re.finditer(rf"(non[ -]|not )?\b({_VALUE})s?\b", words.casefold()):
+        word = piece[2].replace("-", " ")
+        name, value = next((name, known[word]) for name, known in WORDS.items() if word in known)
+        yield words[end : piece.start()], name, value, bool(piece[1])
+        end = piece.end()
+
+
+def _ambiguity(words: str) -> str:
+    """Return why words do not say how values of one filter belong together, or ""."""
+    values = [*_values(words)]
+    for name in dict.fromkeys(name for _, name, _, _ in values):
+        own = [at for at, value in enumerate(values) if value[1] == name]
+        listed = all(at - 1 in own and re.search("and|,", values[at][0]) for at in own[1:])
+        denied = {values[at][3] for at in own}
+        if own[1:] and denied != {True} and not (listed and len(denied) == 1 and name != "value_prop"):
+            return f"I cannot tell whether {' and '.join(values[at][2] for at in own)} are meant together; "
+    return ""
+
+
 def _filters(words: str) -> dict[str, Any]:
     """Return the filters that words mean; a value behind "non" or "not" is left out."""
     filters: dict[str, Any] = {}
-    for denied, named in re.findall(rf"(non[ -]|not )?\b({_VALUE})s?\b", words.casefold()):
-        word = named.replace("-", " ")
-        name, value = next((name, known[word]) for name, known in WORDS.items() if word in known)
+    for _, name, value, denied in _values(words):
         chosen = filters.setdefault("exclude", {}) if denied else filters
         chosen.setdefault(name, []).append(value)
-    return filters | (
-        {"date_range": "recent"} if re.search(rf"\b(?:{_RECENT})\b", words, re.IGNORECASE) else {}
-    )
+    recent = re.search(rf"\b(?:{_RECENT})\b", words, re.IGNORECASE)
+    return filters | ({"date_range": "recent"} if recent else {})
 
 
 def _count_text(result: Mapping[str, Any]) -> str:
-    if result["count"] and result.get("by") == "meaning":
-        return "These are the nearest in meaning."
-    return f"{match_words(result['count'])}." if result["count"] else "No campaign matches."
+    if result.get("by") == "meaning":
+        return "These are the nearest in meaning." if result["count"] else "The search by meaning is empty."
+    forms = ", with the words in these or other forms" if result.get("by") == "words" else ""
+    return f"{match_words(result['count'])}{forms}." if result["count"] else "No campaign matches."
 
 
 def _table(result: Mapping[str, Any], question: str) -> Iterator[dict[str, Any]]:
@@ -160,8 +192,7 @@ def _table(result: Mapping[str, Any], question: str) -> Iterator[dict[str, Any]]
 
 
 def _statements(result: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    first: dict[str, Any] = {"text": _count_text(result)}
-    yield first if result.get("by") == "meaning" else {**first, "figures": [result["count"]]}
+    yield {"text": _count_text(result), "figures": [] if result.get("by") == "meaning" else [result["count"]]}
     for name, *words in _LINE.findall(str(result.get("summary_for_llm", "")))[:_SHOWN]:
         company, offer = (word.strip() for word in words)
         text = f"{company}: {offer}" if offer else f"{company}, without an offer"

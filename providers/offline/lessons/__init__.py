@@ -11,7 +11,7 @@ from callsheet.providers.offline.lessons.facts import ENGLISH, sheet, spans, ste
 from callsheet.providers.offline.lessons.script import script
 from callsheet.state.figures import TEENS, TO_TWELVE
 from callsheet.state.lessons.narration import DEFAULT_S, KINDS, clamp_length
-from callsheet.state.lessons.outline import CHOICE_PENDING, STORED
+from callsheet.state.lessons.outline import CHOICE_PENDING, STORED, TEXT, is_aside
 
 _WHO: Final = "(my student|my pupil|my son|my daughter|our class|she|he)"
 _WORD: Final = (
@@ -67,29 +67,13 @@ _WITH_FILE: Final = {*(form.name for form in _AROUND_MATERIAL), "help", "narrati
 _CHAT: Final = re.compile(
     r"\b(?:please|(?:can|could) you|my (?:student|class)|narration|thanks)\b", re.IGNORECASE
 )
-_TEXT: Final = r"(?:text|lesson|material|article|passage|chapter|notes)"
 _ANNOUNCED: Final = re.compile(
     r"(?:please )?(?:(?:here(?: is|['’]s)|use|take|read|below is) )?(?:the|my|our|another|this|an?) "
-    rf"(?:following )?{_TEXT}(?: for (?:the|my|our|this|today['’]s|tomorrow['’]s) (?:lesson|class))?"
+    rf"(?:following )?{TEXT}(?: for (?:the|my|our|this|today['’]s|tomorrow['’]s) (?:lesson|class))?"
     r"(?: below)?:\s+(?=\S)",
     re.IGNORECASE,
 )
 """Words before material, in its first line."""
-_ORDER: Final = re.compile(
-    r"(?:please |(?:can|could|would) you |i (?:want|need) |i['’]d like )?"
-    r"(?:make|write|find|create|give|explain|teach|turn|summari[sz]e|tell|help|draw|add|show|translate|use)\b"
-    r"[^.!?]{0,200}\b(?:lesson|text|narration|script|facts?|quiz|student|class|slides|summary|questions|worksheet|"
-    r"pictures?|song|video|words|story|language)\b"
-    rf"|(?:here|use|read|take|please|below|this is|i)\b[^.:!?\n]{{0,100}}\b{_TEXT}\b[^.:!?\n]{{0,60}}:",
-    re.IGNORECASE,
-)
-"""A request before or after material, which is none of it."""
-_ABOUT_PERSON: Final = re.compile(
-    r"(?:my|our) (?:\w{1,20} ){0,2}(?:student|pupil|son|daughter|class|child|children|kid|group|niece)s?\b"
-    r"|(?:she|he) (?:is (?:\w{1,12} and|\d)|likes|loves|hates|enjoys)\b|i (?:teach|have|am|need|want)\b",
-    re.IGNORECASE,
-)
-"""A sentence about student or teacher beside material, which is none of it."""
 _LENGTH: Final = re.compile(r"^Narration v\d++[^:\n]*+: (\d+) s,", re.MULTILINE)
 """Length of the newest narration in the state block."""
 _MIN_CHARS, _MIN_SENTENCES, _MIN_LETTERS = 120, 3, 60
@@ -160,7 +144,7 @@ def _orders(text: str) -> list[str]:
     _, material = _read_around(STORED.sub("\n", text))
     parts = [material[slice(*piece)] for piece in spans(material)]
     ends = dict.fromkeys(parts[:2] + parts[-2:]) if len(parts) > 1 else ()
-    return [one for one in ends if _ORDER.match(one) or _ABOUT_PERSON.match(one)]
+    return [one for one in ends if is_aside(one)]
 
 
 def _read_around(text: str) -> tuple[list[FormMatch], str]:
@@ -208,8 +192,9 @@ def _step(request: FormMatch, conversation: OfflineConversation) -> OfflineReply
     if request.form in {"source.file", "source.page"}:
         return _call("extractFactsTool", {"content": slots.get("address", "")})
     results = [call.result or {} for turn in conversation.turns for call in turn.calls if not call.failed]
-    # The facts that were proposed last, with those that a person added.
-    facts = next((result["facts"] for result in reversed(results) if result.get("facts")), ())
+    # The facts that were proposed last, with those that a person added, or that were chosen.
+    seen = (result.get("facts") or result.get("confirmedFacts") for result in reversed(results))
+    facts = next(filter(None, seen), ())
     return OfflineReply(_explain(slots["question"], facts) if kind == "question" and facts else _HELP)
 
 
@@ -256,7 +241,7 @@ def _explain(question: str, facts: Sequence[Mapping[str, Any]]) -> str:
     for fact in facts:
         if (name := set(stems(fact["concept"]))) and name <= words:
             return f"I only quote the facts. {fact['concept']}: {fact['details']}"
-    return "The facts say nothing about that, and I know nothing else."
+    return "I quote a fact by its name, and none that I see has its name in that question."
 
 
 def _report(call: PastCall) -> str:

@@ -11,9 +11,9 @@ from callsheet.providers.offline.conversation import (
     PastTurn,
     PlannedCall,
 )
-from callsheet.providers.offline.grammar import FormMatch, decline, match
+from callsheet.providers.offline.grammar import FormMatch, Unclear, decline, match
 from callsheet.providers.offline.pages.edits import FORMS, EditPlan, plan
-from callsheet.providers.offline.pages.outline import Outline, Unclear, read
+from callsheet.providers.offline.pages.outline import Outline, read
 
 _VERBS: Final = {
     "modify_element": ("changed", "change"),
@@ -54,9 +54,7 @@ def _edit(conversation: OfflineConversation, requests: Sequence[FormMatch]) -> O
     draft = EditPlan(outline, details, _recent(earlier), _undoable(earlier, outline))
     plan(draft, requests)
     if draft.unread:
-        return _look(
-            conversation, [PlannedCall("read_element", {"elementId": name}) for name in draft.unread]
-        )
+        return _look(conversation, draft.unread)
     due = tuple(request for request, _ in draft.edits if _is_due(turn, request))
     if due and all(request.name in conversation.tools for request in due):
         return OfflineReply("", due)
@@ -70,9 +68,7 @@ def _look(conversation: OfflineConversation, looks: Sequence[PlannedCall]) -> Of
         str((call.result or {}).get("error")) for each in looks for call in _calls(conversation.turn, each)
     ]
     if errors:
-        return OfflineReply(
-            f"I changed nothing, because I could not look at the page: {errors[0].rstrip('.')}."
-        )
+        return OfflineReply(f"I changed nothing, because the page was not shown: {errors[0].rstrip('.')}.")
     return OfflineReply("", tuple(looks))
 
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from callsheet.providers.offline.conversation import PlannedCall
-from callsheet.providers.offline.grammar import SLOTS, Form, FormMatch, number
-from callsheet.providers.offline.pages.outline import Outline, OutlineElement, Unclear, find, quote
+from callsheet.providers.offline.grammar import SLOTS, Form, FormMatch, Unclear, number
+from callsheet.providers.offline.pages.outline import Outline, OutlineElement, find, quote
 from callsheet.state.pages.history import STARTER
 from callsheet.state.pages.styles import NAMES, THEMES
 
@@ -85,8 +85,8 @@ class EditPlan:
     """Number of versions that "undo that" takes back."""
     edits: list[tuple[PlannedCall, str]] = field(default_factory=list)
     """Each call with the title of its element, such as `the section “Features”`."""
-    unread: list[str] = field(default_factory=list)
-    """Ids of elements to read before the edits are complete."""
+    unread: list[PlannedCall] = field(default_factory=list)
+    """Looks at elements before the edits are complete."""
     notes: list[str] = field(default_factory=list)
     """Answers to questions."""
 
@@ -133,6 +133,13 @@ def _fill_page(draft: EditPlan, slots: Slots) -> None:
     draft.notes.append("The other texts are placeholders.")
 
 
+def _text(draft: EditPlan, slots: Slots) -> None:
+    element = draft.target(slots["target"])
+    if not element.content and draft.outline.inside(element):
+        raise Unclear(f"{draft.outline.title(element)} has no text of its own; name the text in it")
+    draft.modify(element, content=slots["quote"])
+
+
 def _colour(draft: EditPlan, slots: Slots) -> None:
     element, part = draft.target(slots["target"]), slots.get("part", "").lower()
     letters = part.startswith(("text", "font"))
@@ -148,7 +155,7 @@ def _size(draft: EditPlan, slots: Slots) -> None:
     elif element.id in draft.details:
         pixels = _font_px(draft.details[element.id]) * _FACTORS[word]
     else:
-        draft.unread.append(element.id)
+        draft.unread.append(PlannedCall("read_element", {"elementId": element.id}))
         return
     draft.modify(element, style={"font-size": f"{pixels:.0f}px"})
 
@@ -249,7 +256,7 @@ _KITS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
 """Heading and content of each section."""
 _HANDLERS: Final[Mapping[str, Callable[[EditPlan, Slots], None]]] = {
     "page": _fill_page,
-    "text": lambda draft, slots: draft.modify(draft.target(slots["target"]), content=slots["quote"]),
+    "text": _text,
     "colour": _colour,
     "size": _size,
     "style": lambda draft, slots: draft.modify(

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from callsheet.providers.offline.grammar import SLOTS, number
+from callsheet.providers.offline.grammar import SLOTS, Unclear, number
 from callsheet.state.errors import Invalid
 from callsheet.state.pages.elements import parse_kind
 
@@ -17,10 +17,6 @@ _IN: Final = re.compile(r" (?:in|of|inside|on) ", re.IGNORECASE)
 _QUOTE: Final = re.compile(SLOTS["quote"])
 _TYPE_NAMES: Final = {"nav": "navigation", "input": "field", "item": "list item"}
 _MAX_SHOWN: Final = 40
-
-
-class Unclear(Exception):
-    """A request that no call can be made of; its text ends the sentence "I changed nothing, because …"."""
 
 
 @dataclass(frozen=True)

@@ -144,8 +144,7 @@ def script(request: Mapping[str, Any]) -> dict[str, Any]:
 def _tell_all(segments: Sequence[_Segment]) -> list[str]:
     """Spread the facts over the segments after the hook; return those that are only named."""
     telling = [segment for segment in segments if segment.kind != "hook"] or segments
-    facts = [*segments[0].facts]
-    remaining: list[str] = []
+    facts, remaining = [*segments[0].facts], list[str]()
     for number, segment in enumerate(telling):
         share = [fact for at, fact in enumerate(facts) if at * len(telling) // len(facts) == number]
         remaining = [fact for fact in [*remaining, *share] if not segment.tell(fact)]

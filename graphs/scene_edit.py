@@ -104,8 +104,8 @@ class VideoTurnRules(TurnRules[VideoState]):
         if stream != ORDER:
             return f"{newest.data['scene']['name']} ({stream})" if newest else stream
         if "preview" in output or "message" not in output:
-            return stream
-        return f"{str(output['message']).removesuffix(project.RESTORABLE)} ({stream})"
+            return project.ORDER_WORDS
+        return f"{str(output['message']).removesuffix(project.RESTORABLE)} ({project.ORDER_WORDS})"
 
     def answer_messages(self, plan: Plan, results: Sequence[StepResult]) -> list[AnyMessage]:
         """Return the one message that answers the call of a rejected plan."""

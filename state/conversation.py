@@ -69,6 +69,12 @@ def has_no_results(messages: Sequence[BaseMessage]) -> bool:
     return not any(isinstance(one, ToolMessage) for one in messages[starts[-1] if starts else 0 :])
 
 
+def turn_before(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+    """Return the messages of the turn before the newest one, its request first; none if there is no other."""
+    starts = turn_starts(messages)
+    return list(messages[starts[-2] : starts[-1]]) if len(starts) > 1 else []
+
+
 def newest_request(messages: Sequence[BaseMessage]) -> str:
     """Return the text of the newest human message, which began the turn; empty for none."""
     starts = turn_starts(messages)

@@ -20,6 +20,8 @@ from callsheet.state.workflow import Workflow
 
 ORDER: Final = "order"
 """Stream of the order."""
+ORDER_WORDS: Final = "order of the scenes"
+"""Name of that stream for people."""
 SCENES: Final = "scene-*"
 """Family of the scenes' streams."""
 RESTORABLE: Final = " and can be restored"

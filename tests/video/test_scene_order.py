@@ -39,7 +39,7 @@ async def test_the_receipt_of_a_deletion_names_the_scene(video: VideoClient):
     done = await video.wait_for_end(await video.start("x", {"tool": "deleteScene", "scenes": ["scene-4"]}))
     [run] = (await video.http.get(f"/threads/{done['threadId']}/runs")).json()
     values = (await video.http.get(f"/threads/{done['threadId']}/runs/{run['run_id']}/join")).json()
-    assert values["receipt"]["text"] == "Changed: scene-4 is deleted (order) v2."
+    assert values["receipt"]["text"] == "Changed: scene-4 is deleted (order of the scenes) v2."
 
 
 async def test_a_scene_whose_words_are_in_no_language_is_refused(video: VideoClient):

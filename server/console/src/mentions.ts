@@ -2,15 +2,14 @@
 import { words } from "./format.ts";
 import type { TurnReceipt } from "./types.ts";
 
-export interface Mention {
-  text: string;
-  /** Empty for plain text. */
-  stream: string;
-  version: string;
-}
+/** A piece of a text; stream and version are empty for plain text. */
+export interface Mention { text: string; stream: string; version: string }
+
+/** A stream's name for people. */
+export const streamWords = (stream: string) => (stream === "order" ? "Order of the scenes" : words(stream));
 
 function pattern(streams: string[]): [RegExp, Map<string, string>] | null {
-  const names = new Map(streams.flatMap((stream) => [[stream.toLowerCase(), stream], [words(stream).toLowerCase(), stream]] as [string, string][]));
+  const names = new Map(streams.flatMap((stream) => [[stream.toLowerCase(), stream], [streamWords(stream).toLowerCase(), stream]] as [string, string][]));
   if (names.size === 0) return null;
   const escaped = [...names.keys()].sort((a, b) => b.length - a.length).map((name) => name.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
   return [new RegExp(`(?<![\\p{L}\\p{N}-])(${escaped.join("|")})(?: is)? (v\\d+)(?![\\p{L}\\p{N}])`, "giu"), names];

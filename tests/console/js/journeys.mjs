@@ -497,6 +497,15 @@ test("a plan with a failed step counts its steps by what came of them, shows the
   assert.equal(await tab.locator(".plan-head").count(), 2);
 });
 
+test("a step that changed the order of scenes names it, as the tab of its versions does", async () => {
+  await offline.send("POST", "/api/projects", { id: "moved", name: "Moved scenes", scenes: [scene(1), scene(2)] });
+  await offline.send("PUT", "/api/projects/moved/order", { sceneIds: ["scene-2", "scene-1"] });
+  const tab = await open(offline, "/c/moved");
+  await tab.getByRole("heading", { name: "Moved scenes", level: 1 }).waitFor();
+  await tab.getByRole("link", { name: "order of the scenes v2" }).click();
+  await tab.getByRole("article", { name: "Order of the scenes v2" }).waitFor();
+});
+
 test("a question is answered after the server has restarted, and the page returns by itself", async () => {
   const tab = await open(offline, "/");
   await start(tab, "page_builder", "delete the features section");

@@ -2,7 +2,8 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { api } from "../api.ts";
 import { wordDiff } from "../diff.ts";
-import { count, shorten, words } from "../format.ts";
+import { count, shorten } from "../format.ts";
+import { streamWords } from "../mentions.ts";
 import { location, setQuery } from "../router.ts";
 import { attempt, mayWrite, notify } from "../store.ts";
 import type { ArtefactView, Json, Version } from "../types.ts";
@@ -90,7 +91,7 @@ function Content({ props, stream, version }: { props: PanelProps; stream: string
   const sentences = picture ? [] : sentencesOf(data);
   return (
     <>
-      {picture && <Picture src={picture} title={`${words(stream)} ${version.id}`} width={1280} />}
+      {picture && <Picture src={picture} title={`${streamWords(stream)} ${version.id}`} width={1280} />}
       {isPlain(data) ? <Value value={data} />
         : sentences.length > 0 && <ul class="version-words">{sentences.map((one, i) => <li key={i}>{one}</li>)}</ul>}
       {!isPlain(data) && <details class="fold"><summary>All fields</summary><Value value={data} /></details>}
@@ -100,7 +101,7 @@ function Content({ props, stream, version }: { props: PanelProps; stream: string
 
 function VersionView({ props, stream, version, active, newest }: { props: PanelProps; stream: string; version: Version; active: boolean; newest: boolean }) {
   return (
-    <article class="version" aria-label={`${words(stream)} ${version.id}`}>
+    <article class="version" aria-label={`${streamWords(stream)} ${version.id}`}>
       <div class="version-head">
         <div>
           {version.request && <p class="version-request">“{shorten(version.request, 200)}”</p>}
@@ -165,7 +166,7 @@ export function Versions(props: PanelProps & { artefact: ArtefactView }) {
       <div class="strip streams" ref={strip} role="group" aria-label="Parts">
         {names.map((name) => (
           <button key={name} type="button" class="tab" aria-pressed={name === stream} onClick={() => setQuery({ stream: name, version: null })}>
-            {words(name)}<span class="tab-note">{count(streams[name]?.count ?? 0, "version")}</span>
+            {streamWords(name)}<span class="tab-note">{count(streams[name]?.count ?? 0, "version")}</span>
           </button>
         ))}
       </div>

@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import { api } from "../api.ts";
 import { isDone, type Step, versionsOf } from "../conversation.ts";
 import { count, fullTime, line, seconds, sentence, shorten } from "../format.ts";
-import { versionLink } from "../mentions.ts";
+import { streamWords, versionLink } from "../mentions.ts";
 import { location } from "../router.ts";
 import { stepTitle } from "../tools.ts";
 import type { Json } from "../types.ts";
@@ -61,7 +61,7 @@ function VersionLinks({ step, streams }: { step: Step; streams: Map<string, stri
       {versions.map(([name, id]) => {
         const stream = name || streams.get(step.id) || "";
         if (!stream) return <span class="tag" key={id}>{id}</span>;
-        return <a class="tag link" key={stream} href={versionLink(location.value.path, stream, id)}>{name ? `${name} ` : ""}{id}</a>;
+        return <a class="tag link" key={stream} href={versionLink(location.value.path, stream, id)}>{name || stream === "order" ? `${name || streamWords(stream).toLowerCase()} ` : ""}{id}</a>;
       })}
     </>
   );

@@ -156,8 +156,8 @@ class Figures:
     left: Counter[str]
 
     def __str__(self) -> str:
-        beside = f"median {statistics.median(self.loaded_s):.2f} s, at most {max(self.loaded_s):.2f} s"
-        times = f"alone {self.alone_s:.2f} s; beside the flood {beside}; after it {self.after_s:.2f} s"
+        loaded = f"median {statistics.median(self.loaded_s):.2f} s, at most {max(self.loaded_s):.2f} s"
+        times = f"alone {self.alone_s:.2f} s; beside the flood {loaded}; after it {self.after_s:.2f} s"
         memory = f"memory {self.memory_mb[0]:.0f} to {self.memory_mb[-1]:.0f} MB"
         return f"{times}; {memory}; accepted {dict(self.accepted)}, left {dict(self.left)}"
 

@@ -94,3 +94,35 @@ async def test_a_plan_whose_versions_are_not_kept_any_more_cannot_be_undone(
     assert await scene.remove_old_versions(old, 0, 100) == (2, None)
     reply = await video.call("POST", "/api/projects/launch/undo", 410, json={"executionId": plan})
     assert "'v1'" in reply["error"]
+
+
+@pytest.mark.slow
+async def test_a_plan_that_waits_keeps_the_version_that_it_restores(
+    valkey_url: str, storage: Storage, planning_model: PlanningModel
+) -> None:
+    scene = Artefact(storage, "video", "launch", LOCAL)
+    async with served_app(valkey_url) as client:
+        video = VideoClient(client, planning_model)
+        await video.create()
+        newest = await scene.version("scene-1", "v1")
+        for number in range(2, 31):
+            data = {"scene": {**newest.data["scene"], "name": f"Name {number}"}}
+            await scene.create_version(NewVersion("scene-1", data, "llm", f"batch-{number}"))
+        restore = {"tool": "restoreVersion", "scenes": ["scene-1"], "version": "v9"}
+        deletion = {"tool": "deleteScene", "scenes": ["scene-3", "scene-4"]}
+        plan = await video.start("as in v9, and without 3 and 4", restore, deletion, approve=True)
+        await video.wait_until_idle()
+        assert (await video.execution(plan))["status"] == "planned"
+    async with served_app(valkey_url, kept_versions="2") as client:
+        video = VideoClient(client, planning_model)
+
+        async def are_few() -> bool:
+            return await scene.counts(["scene-1"]) == {"scene-1": 3}
+
+        await eventually(are_few, "the old versions are removed")
+        assert [one.id for one in (await scene.stream("scene-1")).versions] == ["v9", "v29", "v30"]
+        approval = {"decisions": [{"type": "approve"}]}
+        await video.call("POST", f"/api/executions/{plan}/decision", json=approval)
+        done = await video.wait_for_end(plan)
+        assert done["status"] == "completed"
+        assert (await video.contents())["scene-1"]["name"] == "Name 9"

@@ -239,7 +239,7 @@ async def test_a_message_that_is_a_material_is_read_without_a_model(
         "{} Skip everything about the leaves.",
     ],
 )
-async def test_a_material_with_a_remark_or_an_order_beside_it_is_read_by_the_model(
+async def test_a_material_after_or_before_a_remark_or_an_order_is_read_by_the_model(
     opened: Storage, lesson_model: LessonModel, message: str
 ) -> None:
     """B3, B14: what is said about the lesson is no fact of it, and only the model can heed it."""

@@ -48,7 +48,7 @@ _MAX_WORDS: Final = 24
 """The part of a longer request that was not understood is the request."""
 _DECISIVE: Final = re.compile(
     rf"(?<![\w'’])(?:{NEGATIONS}|{'|'.join((*NUMBERS, *ORDINALS))}|last|next|start|beginning|end|top|"
-    r"before|after|until|once|twice|many|all|every(?:thing)?|each|both|any|others?|rest|half|unlike|more|most|less|"
+    r"before|after|until|once|twice|many|all|every(?:thing)?|each|both|any|others?|rest|half|unlike|vs|versus|more|most|less|"
     r"least|fewer|(?:long|short|fast|slow|bigg|small|larg|loud|quiet|soft)er|(?:hate|dislike|avoid|stop)s?)(?!\w)|n['’]t\b|\d",
     re.IGNORECASE,
 )

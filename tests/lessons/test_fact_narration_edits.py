@@ -66,7 +66,7 @@ async def test_a_longer_narration_has_more_words_and_a_shorter_one_fewer(
     assert after.facts == before.facts
 
 
-async def test_a_new_age_makes_a_new_narration_and_a_length_with_the_same_words_makes_none(
+async def test_a_new_age_makes_a_new_narration_and_the_same_words_make_none(
     chat: LessonChat, question: dict[str, Any]
 ) -> None:
     """B14, B15, B-R8, B-R11."""
@@ -75,6 +75,8 @@ async def test_a_new_age_makes_a_new_narration_and_a_length_with_the_same_words_
     state = await chat.send("make it 90 seconds long")
     assert "the narration is not longer: the model wrote the same words again" in state["receipt"]["text"]
     assert (await chat.narration()).total_duration == 60
+    state = await chat.send("make it harder")
+    assert "the narration is not harder: the model wrote the same words again" in state["receipt"]["text"]
     state = await chat.send("make it for a 6-year-old")
     narration = await chat.narration()
     assert (narration.total_duration, narration.reading_level) == (60, "3.5")

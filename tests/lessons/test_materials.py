@@ -235,12 +235,14 @@ async def test_a_message_that_is_a_material_is_read_without_a_model(
         "{} She is for a class of ten pupils.",
         "Hello. {}",
         "Mi alumna tiene nueve años. {}",
+        "Focus on the roots and leave out the leaves. {}",
+        "{} Skip everything about the leaves.",
     ],
 )
-async def test_a_material_with_a_remark_about_the_student_is_read_by_the_model(
+async def test_a_material_after_or_before_a_remark_or_an_order_is_read_by_the_model(
     opened: Storage, lesson_model: LessonModel, message: str
 ) -> None:
-    """B3, B14: the remark is no fact of the lesson, and only the model can note it."""
+    """B3, B14: what is said about the lesson is no fact of it, and only the model can heed it."""
     chat = LessonChat(opened, OPENAI)
     lesson_model.script(extract_call())
     await chat.send(message.format(PASTED))

@@ -180,6 +180,8 @@ class VideoSentences(Sentences):
     async def say(self, text: str) -> str:
         started = await self.post(f"/api/projects/{self.id}/executions", message=text)
         execution = started["executionId"]
+        # After a plan the thread is busy for a moment.
+        self.lasts = execution is None
         if execution:
             await eventually(lambda: self._is_done(execution), "the end of the plan")
         return str(started["message"])

@@ -144,7 +144,8 @@ def test_a_request_about_scenes_that_are_not_there_changes_nothing(text, reason)
     assert reason in answer.text
 
 
-def test_two_students_in_a_message_change_nothing():
-    answer = reply("lessons", "she is 9 and he is 10")
+@pytest.mark.parametrize("text", ["she is 9 and he is 10", "He likes the sea. She is 9."])
+def test_two_students_in_a_message_change_nothing(text):
+    answer = reply("lessons", text)
     assert answer.tool_calls == []
     assert "one student" in answer.text

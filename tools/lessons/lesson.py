@@ -164,13 +164,16 @@ def _own_segments(
 
 
 def _require_other_words(args: NarrationRequest, written: Narration, newest: Version | None) -> None:
-    """Raise `Unavailable` if another length was asked for and the words are the same."""
-    if args.target_duration is None or newest is None:
+    """Raise `Unavailable` if another length or level was asked for and the words are the same."""
+    if newest is None:
         return
     earlier = Narration.model_validate(newest.data)
-    same_words = [one.narration for one in written.segments] == [one.narration for one in earlier.segments]
-    if same_words and written.total_duration != earlier.total_duration:
+    wish = ""
+    if args.level_shift and not args.segments:
+        wish = "easier" if args.level_shift < 0 else "harder"
+    elif args.target_duration is not None and written.total_duration != earlier.total_duration:
         wish = "shorter" if written.total_duration < earlier.total_duration else "longer"
+    if wish and [one.narration for one in written.segments] == [one.narration for one in earlier.segments]:
         raise Unavailable(
             f"the narration is not {wish}: the model wrote the same words again",
             remedy="ask for it once more with what to leave out or to add, or choose fewer or more facts",

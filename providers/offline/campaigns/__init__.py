@@ -100,7 +100,7 @@ def _search(text: str, earlier: tuple[PastTurn, ...]) -> dict[str, Any] | str:
             return f"I cannot heed “{turning[0]}” in a search by meaning; "
         return {"by": "meaning", "query": request.slots["about"]}
     words = request.slots.get("filters", "")
-    return _ambiguity(words) or _filter_search(request, _filters(words), earlier)
+    return _ambiguity(words, request.form) or _filter_search(request, _filters(words), earlier)
 
 
 def _filter_search(
@@ -141,14 +141,15 @@ def _values(words: str) -> Iterator[tuple[str, str, str, bool]]:
         end = piece.end()
 
 
-def _ambiguity(words: str) -> str:
+def _ambiguity(words: str, form: str) -> str:
     """Return why words do not say how values of one filter belong together, or ""."""
     values = [*_values(words)]
     for name in dict.fromkeys(name for _, name, _, _ in values):
         own = [at for at, value in enumerate(values) if value[1] == name]
         listed = all(at - 1 in own and re.search("and|,", values[at][0]) for at in own[1:])
+        listed = listed and name != "value_prop" and form != "campaign.compare"
         denied = {values[at][3] for at in own}
-        if own[1:] and denied != {True} and not (listed and len(denied) == 1 and name != "value_prop"):
+        if own[1:] and denied != {True} and not (listed and len(denied) == 1):
             return f"I cannot tell whether {' and '.join(values[at][2] for at in own)} are meant together; "
     return ""
 

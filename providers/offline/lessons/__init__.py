@@ -13,12 +13,12 @@ from callsheet.state.figures import TEENS, TO_TWELVE
 from callsheet.state.lessons.narration import DEFAULT_S, KINDS, clamp_length
 from callsheet.state.lessons.outline import CHOICE_PENDING, STORED, TEXT, is_aside
 
-_WHO: Final = "(my student|my pupil|my son|my daughter|our class|she|he)"
 _WORD: Final = (
     rf"(?!(?:{'|'.join(ENGLISH['stop_words'].split())}|{ENGLISH['dislikes']})\b)[a-zà-ÿ][\w'’-]{{1,30}}"
 )
 _NAME: Final = rf"(?:the )?{_WORD}(?: {_WORD})?"
 _SLOTS: Final = {
+    "who": "my student|my pupil|my son|my daughter|our class|she|he",
     "age": rf"\d{{1,2}}|{'|'.join((*TEENS, *TO_TWELVE))}",
     "names": rf"{_NAME}(?:(?:, and |, | and ){_NAME}){{0,3}}",
     "address": r"https?://\S{1,2000}",
@@ -29,12 +29,9 @@ _SLOTS: Final = {
     "question": r"[^?\n]{3,200}",
 }
 _TABLE: Final = (
-    (
-        "student.age",
-        _WHO + " is {age}[ years old][ and (loves|likes|enjoys) {names}]",
-        "My student is 9 and loves football",
-    ),
-    ("student.interest", _WHO + " (loves|likes|enjoys) {names}", "She loves chess and horses"),
+    ("student.age", "{who} is {age}[ years old][ and (loves|likes|enjoys) {names}]",
+     "My student is 9 and loves football"),
+    ("student.interest", "{who} (loves|likes|enjoys) {names}", "She loves chess and horses"),
     ("source.text", "(here is |use |)(the|my|another|this) (text|lesson|material)[:]", "Here is the text:"),
     ("source.file", "find the facts[ in (the|my) (file|pdf|text)[ I uploaded]]",
      "Find the facts in the file"),
@@ -104,7 +101,8 @@ def _start(conversation: OfflineConversation) -> OfflineReply:
         advice = _HOW_TO_CHOOSE if CHOICE_PENDING in conversation.state else ""
         orders = " ".join(_orders(turn.text)) or turn.text
         return OfflineReply(decline(orders, advice, FORMS), refused=True)
-    if sum("age" in request.slots for request in requests) > 1:
+    people = {request.slots.get("who", "").casefold() for request in requests}
+    if {"she", "he"} <= people or sum("age" in request.slots for request in requests) > 1:
         return OfflineReply("I know one student in a conversation, so I changed nothing.", refused=True)
     forms = {request.form for request in requests}
     if material or ("source.file" in forms and forms <= _WITH_FILE):

@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[2]
 SKIPPED = {
     "campaign_quality": "it embeds the whole sample library: more than a minute of processor time",
     "campaign_scale": "it loads the embeddings and full text once for each size: up to a minute",
+    "crons": "it waits until its crons are due, beside a server of its own: up to half a minute",
     "start": "it starts `langgraph dev` and the server twice each: more than half a minute",
     "workers": "it calibrates a processor's work: its nodes take longest beside other tests",
 }

@@ -117,7 +117,7 @@ async def test_an_import_completes_although_a_reply_is_lost(
     inspector.flushdb()
     await client.ok("POST", PATH, content=content)
     before = await read_everything(client)
-    for first in range(3, 40, 9):
+    for first in (3, 21):
         inspector.flushdb()
         proxy.cut_at(first, once=True)
         reply = await client.http.post(PATH, content=content)

@@ -110,6 +110,7 @@ async def test_a_cut_import_is_completed_by_the_same_file(
         assert (await client.http.post(PATH, content=content)).status_code == 409
 
 
+@pytest.mark.long
 async def test_an_import_completes_although_a_reply_is_lost(
     valkey_url: str, client: CountingClient, proxy: CutProxy, inspector: Redis
 ) -> None:

@@ -173,7 +173,7 @@ class OwnerData:
         await execute(redis, "SET", mark, digest, "EX", int(keys.DAY_S))
         counts: dict[str, int] = {}
         for name, kind in self.kinds.items():
-            await self._write(_RecordWriter(kind, self.owner), file, name, counts)
+            await self._write(_RecordWriter(kind, self.owner, resumes=resumes), file, name, counts)
         await self._write(_ThreadWriter(self, trusted=trusted, resumes=resumes), file, THREAD, counts)
         counts["thread"] = counts.pop(THREAD)
         await execute(redis, "UNLINK", mark)
@@ -220,7 +220,11 @@ class OwnerData:
     async def _write(
         self, writer: "_RecordWriter | _ThreadWriter", file: IO[bytes], name: str, counts: dict[str, int]
     ) -> None:
-        """Write all entries of a kind; after an error, remove those that were written."""
+        """Write all entries of a kind; after an error, remove those that were written.
+
+        They stay where storage was lost, and where an earlier import was cut: the same file goes on with
+        them, and must not meet a late removal.
+        """
         counts[name] = 0
         try:
             async for each, entries in _chunks(file):
@@ -228,19 +232,16 @@ class OwnerData:
                     await writer.write(entries)
                     counts[name] += len(entries)
         except CallsheetError as error:
-            part = "some" if isinstance(error, StorageDown) else "nothing"
-            with suppress(StorageDown):
+            stays = writer.resumes or isinstance(error, StorageDown)
+            if not stays:
                 await writer.remove()
-                part = "nothing"
             del counts[name]
             done = ", ".join(f"{number} of kind {kind!r}" for kind, number in counts.items() if number)
             raise type(error)(
-                f"{error.message}; {part} of kind {name!r} was imported, and before it {done or 'nothing'}",
+                f"{error.message}; {'some' if stays else 'nothing'} of kind {name!r} was imported, "
+                f"and before it {done or 'nothing'}",
                 remedy=f"{error.remedy}; the same file again within a day completes it".removeprefix("; "),
             ) from error
-        except BaseException:
-            await writer.remove()
-            raise
 
 
 _REMEDY: Final = "export the data again"
@@ -255,6 +256,8 @@ def _digest(file: IO[bytes]) -> str:
 class _RecordWriter:
     kind: RecordKind
     owner: str
+    resumes: bool
+    """True if an earlier import of the file was cut."""
     written: list[Row] = field(default_factory=list)
     """The names of the records that were imported."""
 

@@ -38,6 +38,15 @@ CallsheetError
 """
 
 
+def sentences(rule: str, *others: str) -> str:
+    """Return a rule and its remedies as one text, a sentence each.
+
+    The rule begins as it does alone, since it may begin with a name such as `brief.duration`.
+    """
+    parts = [rule, *(one[:1].upper() + one[1:] for one in others)]
+    return " ".join(one if one[-1] in ".!?…" else f"{one}." for one in parts if one)
+
+
 class CallsheetError(Exception):
     """Base of every error: `message` names the thing and the rule, `remedy` says what to do."""
 

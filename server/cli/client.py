@@ -262,14 +262,20 @@ def _refusal(reply: httpx.Response) -> CallsheetError:
         body = {}
     if isinstance(body, dict) and isinstance(body.get("detail"), str):
         # As on LangGraph's wire: the rule, and behind it the remedy.
-        rule, _, remedy = body["detail"].partition("; ")
-        body = {"error": rule, "remedy": remedy, **body}
+        rule, _, remedy = body["detail"].partition(". ")
+        body = {"error": rule.removesuffix("."), "remedy": _fragment(remedy), **body}
     if not isinstance(body, dict) or not (body.get("error") or body.get("message")):
         body = {"error": f"the server answered {reply.status_code} {reply.reason_phrase}"}
     error = ServerRefusal(body, reply.status_code)
     return (
         Missing(error.message, remedy=error.remedy) if reply.status_code == httpx.codes.NOT_FOUND else error
     )
+
+
+def _fragment(sentence: str) -> str:
+    """Return a sentence as it stands behind a label: without its capital letter and full stop."""
+    text = sentence.removesuffix(".")
+    return text[0].lower() + text[1:] if text[1:2].islower() else text
 
 
 def _parse_events(lines: Iterator[str]) -> Iterator[tuple[str, Any]]:

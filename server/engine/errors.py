@@ -18,7 +18,7 @@ _KINDS: Final[Mapping[str, type[CallsheetError]]] = {
 def error_message(error: Exception) -> str:
     """Return the message for a person, with its remedy."""
     if isinstance(error, CallsheetError):
-        return " ".join(part for part in (error.message, error.remedy) if part)
+        return errors.sentences(error.message, error.remedy)
     return str(error)
 
 

@@ -161,12 +161,10 @@ class ErrorReply(JsonReply):
         if form is not ErrorForm.LANGGRAPH:
             await self._render_as(form)(scope, receive, send)
             return
-        parts = (self._content.get(name) for name in ("error", "id", "remedy"))
+        parts = (str(self._content.get(name) or "") for name in ("error", "id", "remedy"))
         status = 422 if self._content["type"] == "invalid" else self.status_code
         kept = {name: value for name, value in self.headers.items() if not name.startswith("content-")}
-        await JsonReply({"detail": "; ".join(part for part in parts if part)}, status, kept)(
-            scope, receive, send
-        )
+        await JsonReply({"detail": errors.sentences(*parts)}, status, kept)(scope, receive, send)
 
     def _render_as(self, form: ErrorForm) -> Callable[[Scope, Receive, Send], Awaitable[None]]:
         """Return the sender of the reply; an unexpected error of a lesson gets a wording of its own."""

@@ -15,7 +15,7 @@ from callsheet.server.http.auth import get_caller
 from callsheet.server.http.policy import ErrorForm, OnOutage, get_policy
 from callsheet.server.http.replies import API, LANGGRAPH, MEDIA_TYPE, ServerEvent
 from callsheet.server.http.revocation import StreamsByKey
-from callsheet.state.errors import CallsheetError, Unavailable
+from callsheet.state.errors import CallsheetError, Unavailable, sentences
 
 _REMEDY: Final = "send the request again; with the same Idempotency-Key nothing is done twice"
 _ID: Final = b"id: "
@@ -148,7 +148,7 @@ class _ReplyInProgress:
         if self._reason and self._is_langgraph:
             error = {
                 "error": type(self._reason).__name__,
-                "message": f"{self._reason.message}; {self._reason.remedy}",
+                "message": sentences(self._reason.message, self._reason.remedy),
             }
             return LANGGRAPH.encode(ServerEvent("error", dumps(error)))
         if self._reason:
@@ -162,7 +162,7 @@ class _ReplyInProgress:
     def _langgraph_error(self) -> Mapping[str, str]:
         place = self._location
         how = f"the run goes on in another process: GET {place}/join, or {place}/stream" if place else _REMEDY
-        return {"error": "Unavailable", "message": f"{_error().message}; {how}"}
+        return {"error": "Unavailable", "message": sentences(_error().message, how)}
 
     @property
     def _location(self) -> str:

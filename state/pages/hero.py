@@ -7,7 +7,7 @@ from typing import Final
 from callsheet.state.languages import find
 from callsheet.state.pages import edits
 from callsheet.state.pages.history import BRAND, STARTER, left_placeholders
-from callsheet.state.pages.page import ROOT, Page
+from callsheet.state.pages.page import ROOT, Page, walk
 from callsheet.state.sentences import split_sentences
 
 _HEADING: Final = 70
@@ -19,9 +19,10 @@ _MIN_WORDS: Final = 2
 
 
 def hero_page(lines: Sequence[str], language: str, name: str = "") -> Page:
-    """Return the starter page with heading, text and button of these parts lines, and the client's name.
+    """Return a page with heading, text and button of an ad's lines, and the client's name.
 
-    Without a name the address stands for it; without both its places are left out.
+    Without a name the address stands for it. What the lines have no words for is left out: places of the
+    name, texts of the starter page, and its section of features with the links to it.
 
     The first sentence that is short enough is the heading, the last one the button, which leads to the
     address that the lines name, if they name one.
@@ -36,7 +37,21 @@ def hero_page(lines: Sequence[str], language: str, name: str = "") -> Page:
     button = rest[-1] if rest and len(rest[-1]) <= _BUTTON else ""
     text = _within([one for one in rest if one != button])
     page = _with_hero(heading.rstrip("."), text, button.rstrip("."), address, language)
-    return _with_name(page, name or address)
+    return _without_starter_texts(_with_name(page, name or address))
+
+
+def _without_starter_texts(page: Page) -> Page:
+    """Return the page without the features, the texts that only say what belongs there, and empty parts."""
+    features = next(one for one in page.root.children if one.label == "Features")
+    page = edits.delete(page, features.id)
+    for element, _ in [*walk(page.root)]:
+        if element.attributes.get("href") == f"#{features.id}":
+            page = edits.delete(page, element.id)
+    for element_id in left_placeholders(page):
+        page = edits.delete(page, element_id)
+    for part in page.root.children:
+        page = page if part.children else edits.delete(page, part.id)
+    return page
 
 
 def _with_name(page: Page, name: str) -> Page:
@@ -68,7 +83,8 @@ def _with_hero(heading: str, text: str, button: str, address: str, language: str
     for element in hero.children:
         if words := contents.get(element.type):
             page = edits.modify(page, element.id, content=words)
-        if element.type == "button" and address:
+        if element.type == "button" and (address or button):
+            # Without an address it leads to the beginning, as the features that it led to are left out.
             href = address if address.startswith("http") else f"https://{address}"
-            page = edits.modify(page, element.id, attributes={"href": href})
+            page = edits.modify(page, element.id, attributes={"href": href if address else f"#{hero.id}"})
     return page

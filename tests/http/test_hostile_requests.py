@@ -177,6 +177,6 @@ def test_text_or_a_boolean_in_place_of_a_number_is_refused(http: httpx.Client, v
     reply = http.post("/threads/search", json={"limit": value})
     assert (reply.status_code, reply.json()["detail"]) == (
         422,
-        f"'limit': {value!r} is not a number; see /docs for the fields and their rules",
+        f"'limit': {value!r} is not a number. See /docs for the fields and their rules.",
     )
     assert http.post("/threads/search", json={"limit": 1.0, "offset": None}).status_code == 200

@@ -1,5 +1,6 @@
 """The chain: campaigns become an ad, an ad a page, a lesson a video; both sides record it, once."""
 
+import re
 from collections.abc import AsyncIterator
 from datetime import date
 from typing import Any
@@ -117,6 +118,8 @@ async def test_an_ad_becomes_a_page_once_and_both_records_say_so(client: httpx.A
     assert shown["text"]["content"] == "The first loaf is free."
     assert shown["button"]["content"] == "Come and taste"
     assert shown["button"]["attributes"]["href"] == "https://bakery.example"
+    assert not {"Features", "Why people choose us", "First reason"} & {*re.findall(r'"([^"]*)"', reply.text)}
+    assert [part["type"] for part in view["page"]["root"]["children"]] == ["nav", "section", "footer"]
     again = (await post(client, "/api/pages", {"adId": "ad-1"}, "page-of-ad")).json()
     assert (again["pageId"], again["versionId"]) == (view["pageId"], "v1")
     assert (await client.post("/api/ai/generate", json={**GENERATE, "adId": "ad-2"})).status_code == 200

@@ -43,7 +43,8 @@ async def act(state: MessagesState) -> dict[str, Any]:
         case "ask with objects":
             return {"messages": [AIMessage(str(interrupt({"since": datetime(2026, 1, 2, tzinfo=UTC)})))]}
         case "raise with objects":
-            raise Unavailable("no bread", details={"since": datetime(2026, 1, 2, tzinfo=UTC)})
+            since: dict[str, object] = {"since": datetime(2026, 1, 2, tzinfo=UTC)}
+            raise Unavailable("there is no bread", remedy="come back at four", details=since)
         case "raise a circle":
             circle: dict[str, Any] = {}
             circle["circle"] = circle
@@ -139,7 +140,10 @@ async def test_an_interrupt_with_objects_is_shown_as_json(client: LangGraphClien
 
 @pytest.mark.parametrize(
     ("action", "message"),
-    [("raise with objects", "no bread"), ("raise a circle", "the outcome of the run cannot be stored")],
+    [
+        ("raise with objects", "there is no bread. Come back at four."),
+        ("raise a circle", "the outcome of the run cannot be stored"),
+    ],
 )
 async def test_an_error_with_details_that_are_not_json_fails_the_run_after_one_attempt(
     client: LangGraphClient, action: str, message: str

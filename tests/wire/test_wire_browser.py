@@ -128,7 +128,7 @@ def test_two_pages_of_one_thread_show_the_same_and_resume_once(scenario: Scenari
     page = scenario("shareThread", "current")
     assert page["messages"] == PLAN_MESSAGES == page["other"]["messages"] == stored_contents(page)
     [error] = page["errors"]
-    assert error.endswith("has no pending interrupt; read the thread's state")
+    assert error.endswith("has no pending interrupt. Read the thread's state.")
     assert not page["other"]["errors"]
     assert page["runs"] == ["success", "success"]
 

@@ -230,4 +230,4 @@ async def test_commands_over_a_socket_count_for_the_rate_limit() -> None:
                 assert reply["error"] == "unknown_command"
             reply = await socket.command("run.stop", 3)
             assert (reply["id"], reply["error"]) == (3, "unknown_error")
-            assert "more than 3 requests in a minute; wait " in reply["message"]
+            assert "more than 3 requests in a minute. Wait " in reply["message"]

@@ -94,7 +94,7 @@ async def test_a_batch_with_an_invalid_run_starts_no_run(
     reply = await http.post("/runs/batch", json=[first, {**run_body, **changed}, last])
     assert reply.status_code == 422, reply.text
     assert reply.json()["detail"].startswith(f"run 2 of 3: {reason}")
-    assert reply.json()["detail"].endswith("no run was created")
+    assert reply.json()["detail"].endswith("no run was created.")
     assert await client.runs.list(thread) == []
     with pytest.raises(NotFoundError):
         await client.threads.get(new_thread)

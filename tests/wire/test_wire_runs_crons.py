@@ -128,12 +128,12 @@ async def test_an_invalid_cron_is_refused(client: LangGraphClient, options: Any)
 async def test_the_number_of_crons_per_owner_and_their_interval_are_limited(valkey_url: str) -> None:
     with running_server(valkey_url, crons_per_owner=2, cron_interval_s=600) as url:
         async with get_client(url=url) as client:
-            with pytest.raises(UnprocessableEntityError, match=r"shortest is 600; choose a longer"):
+            with pytest.raises(UnprocessableEntityError, match=r"shortest is 600. Choose a longer"):
                 await client.crons.create("counter", schedule="0,1 9 * * 1")
             created: Any = [await client.crons.create("counter", schedule="*/10 * * * *") for _ in range(2)]
             with pytest.raises(
                 UnprocessableEntityError,
-                match=r"has 2 crons, and no more are allowed; raise CALLSHEET_CRONS_PER_OWNER",
+                match=r"has 2 crons, and no more are allowed. Raise CALLSHEET_CRONS_PER_OWNER",
             ):
                 await client.crons.create("counter", schedule=HOURLY)
             with pytest.raises(UnprocessableEntityError, match="shortest is 600"):

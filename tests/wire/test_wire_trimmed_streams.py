@@ -95,7 +95,7 @@ async def test_resuming_a_run_after_a_trimmed_event_is_410_and_names_the_first_s
     assert reply.status_code == 410
     detail = reply.json()["detail"]
     assert detail.startswith(f"event '{all_events[1].id}' is not kept any more")
-    assert f"the first one stored is '{all_events[4].id}'; read the thread's state" in detail
+    assert f"the first one stored is '{all_events[4].id}'. Read the thread's state" in detail
     with pytest.raises(APIStatusError) as error:
         await collect(client.runs.join_stream(thread, run, last_event_id=all_events[1].id))
     assert error.value.status_code == 410

@@ -18,7 +18,15 @@ from callsheet.server.http.requests import Integer, StrictRoute
 from callsheet.server.langgraph.protocol.events import seq_of
 from callsheet.server.langgraph.schemas import JsonObject, RunCommand, RunCreate, checkpoint_of
 from callsheet.server.langgraph.starting import INTERRUPT_ID, start_run
-from callsheet.state.errors import Busy, Conflict, Forbidden, Missing, Refused, UnbuildableState
+from callsheet.state.errors import (
+    Busy,
+    Conflict,
+    Forbidden,
+    Missing,
+    Refused,
+    UnbuildableState,
+    sentences,
+)
 from callsheet.storage.runs import events
 from callsheet.storage.runs.events import PROTOCOL_PREFIX
 from callsheet.storage.runs.records import Run, Strategy
@@ -194,7 +202,7 @@ async def handle_command(ctx: AppContext, owner: str, thread: str, command: Prot
 def refused_reply(command_id: int | None, method: str, error: Refused | Busy | ValidationError) -> JsonObject:
     """Return the error reply to a refused command."""
     _, body = errors.error_body(error)
-    message = "; ".join(str(body[name]) for name in ("error", "remedy") if body.get(name))
+    message = sentences(*(str(body.get(name) or "") for name in ("error", "remedy")))
     return error_reply(command_id, _error_code(method, error), message)
 
 

@@ -18,7 +18,7 @@ from callsheet.server.http.sockets import MAX_SUBSCRIPTIONS, SocketSession
 from callsheet.server.langgraph.protocol import commands
 from callsheet.server.langgraph.protocol.commands import ProtocolCommand, error_reply, refused_reply
 from callsheet.server.langgraph.protocol.events import Subscription, ThreadView, follow_thread
-from callsheet.state.errors import Limited, Missing, Unauthenticated
+from callsheet.state.errors import Limited, Missing, Unauthenticated, sentences
 
 router = APIRouter()
 
@@ -51,7 +51,8 @@ class _ProtocolSession(SocketSession):
         try:
             await self.admit()
         except (Limited, Unauthenticated) as error:
-            await self._reply(error_reply(command.id, "unknown_error", f"{error.message}; {error.remedy}"))
+            refusal = sentences(error.message, error.remedy)
+            await self._reply(error_reply(command.id, "unknown_error", refusal))
             if isinstance(error, Unauthenticated):
                 raise
             return

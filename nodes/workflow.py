@@ -22,7 +22,7 @@ from langgraph.runtime import Runtime
 from callsheet.nodes.node import EPOCH_KEY, OWNER_KEY, RUN_KEY, run_context
 from callsheet.state.cards import Card
 from callsheet.state.context import Context
-from callsheet.state.conversation import first_requests, maker_of, newest_request
+from callsheet.state.conversation import first_requests, maker_of, newest_entered
 from callsheet.state.differences import Difference, compare
 from callsheet.state.errors import Broken, Invalid
 from callsheet.state.live_plan import ANY, PlanRules
@@ -390,7 +390,7 @@ class WorkflowSpec(ABC, Generic[S]):
             facts=self.view.facts(state),
             brief=brief,
             request=request,
-            words=newest_request(state["messages"]),
+            words=newest_entered(state["messages"]),
             maker=maker_of(state["messages"], shared.get("provider", "")),
             has_answer=self.turn.has_answer(state),
             earlier_drafts=tuple((item["stream"], item["versionId"]) for item in shared.get("created", [])),

@@ -14,6 +14,7 @@ from langchain_core.messages import (
     ToolMessage,
 )
 
+from callsheet.state.entered import entered_text
 from callsheet.state.plan import canonical_json
 
 
@@ -79,6 +80,13 @@ def newest_request(messages: Sequence[BaseMessage]) -> str:
     """Return the text of the newest human message, which began the turn; empty for none."""
     starts = turn_starts(messages)
     return messages[starts[-1]].text if starts else ""
+
+
+def newest_entered(messages: Sequence[BaseMessage]) -> str:
+    """Return what the person entered for the newest human message: its text, unless it was a form."""
+    starts = turn_starts(messages)
+    newest = messages[starts[-1]] if starts else HumanMessage("")
+    return entered_text({"additional_kwargs": newest.additional_kwargs}) or newest.text
 
 
 def maker_of(messages: Sequence[BaseMessage], provider: str) -> str:

@@ -261,3 +261,7 @@ async def test_a_briefs_message_carries_what_the_person_entered(client: httpx.As
         message = (await get_json(client, f"/threads/{ad_id}/state"))["values"]["messages"][0]
         assert message["content"].startswith("Create an audio ad.\nClient: ")
         assert message["additional_kwargs"] == {"entered": entered}
+        newest = (await get_json(client, f"/api/ads/{ad_id}/voices"))["versions"][0]
+        assert newest["request"].startswith(
+            entered if isinstance(entered, str) else "brief: " if "brief" in entered else "client: Miel"
+        )

@@ -111,8 +111,8 @@ class CampaignPlanning(Planning):
             return sent_back._replace(messages=[call, *sent_back.messages])
         kept = [one for one, reasons in zip(given.statements, wrong, strict=True) if not reasons]
         if not calls:
-            whole = _text(kept, len(faults), outputs) if faults else str(answer.text)
-            text = _with_search_note(without_images(whole), state)
+            checked = _text(kept, len(faults), outputs) if faults else str(answer.text)
+            text = _with_search_note(without_images(checked), state)
             # With the same id it takes the place of what the model wrote.
             shown = [] if text == answer.text else [answer.model_copy(update={"content": text})]
             return Planned(None, shown, {"checks": 0, **({"truncated": True} if faults else {})})

@@ -111,8 +111,8 @@ class CampaignPlanning(Planning):
             return sent_back._replace(messages=[call, *sent_back.messages])
         kept = [one for one, reasons in zip(given.statements, wrong, strict=True) if not reasons]
         if not calls:
-            unnoted = _text(kept, len(faults), outputs) if faults else str(answer.text)
-            text = _with_search_note(without_images(unnoted), state)
+            checked = _text(kept, len(faults), outputs) if faults else str(answer.text)
+            text = _with_search_note(without_images(checked), state)
             # With the same id it takes the place of what the model wrote.
             shown = [] if text == answer.text else [answer.model_copy(update={"content": text})]
             return Planned(None, shown, {"checks": 0, **({"truncated": True} if faults else {})})
@@ -213,8 +213,7 @@ def result_text(outputs: Sequence[Mapping[str, Any]]) -> str:
         listed = ", ".join(f"{row['value']} {row['count']}" for row in groups[:_SHOWN])
         return f"By {last['aggregation']['groupBy']}: {listed}."
     if not last["count"]:
-        # A search by meaning proves no absence.
-        return "The search by meaning is empty." if last.get("by") == "meaning" else "No campaign matches."
+        return "No campaign matches."
     lines = [
         f"{one['company']}: {one['offer'] or one['campaign_text']} ({one['id']})"
         for one in last["campaigns"][:_SHOWN]

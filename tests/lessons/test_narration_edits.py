@@ -137,3 +137,8 @@ def test_an_edit_of_a_very_long_text_takes_under_five_seconds(text):
     with suppress(Invalid):
         apply_edits(before, [SegmentEdit(id="hook", narration=f"{text}x")])
     assert time.process_time() - start < 5
+
+
+def test_a_narrations_speech_is_an_estimate_or_measured():
+    assert narration.speech_words(38.4, measured=False) == "about 38 s of it spoken, by estimate"
+    assert narration.speech_words(38.44, measured=True) == "38.4 s of it spoken, measured"

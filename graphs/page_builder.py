@@ -19,7 +19,7 @@ from callsheet.nodes.flat_calls import example_turn
 from callsheet.nodes.lean import LeanTool, choice, text
 from callsheet.nodes.workflow import ArtefactSpec, LeanProfile, ModelView, TurnRules
 from callsheet.state.cards import Card
-from callsheet.state.conversation import calls_of, newest_request, turn_before
+from callsheet.state.conversation import calls_of, turn_before
 from callsheet.state.differences import Difference
 from callsheet.state.pages import history, page
 from callsheet.state.pages.elements import KINDS
@@ -100,14 +100,13 @@ class PageModelView(ModelView[PageState]):
     def facts(self, state: PageState) -> Mapping[str, str]:
         """Return whether the request before this one changed nothing, which an undo would not mean.
 
-        A request that names a number of changes means those, and after another undo it is clear.
+        After another undo it is clear.
         """
         before = turn_before(state.get("messages", ()))
         calls = [call["name"] for message in before for call in calls_of(message)]
         changed = any(isinstance(one, ToolMessage) and '"changes"' in one.text for one in before)
         is_idle = bool(before) and not changed and "undo" not in calls
-        names_number = any(map(str.isdigit, newest_request(state.get("messages", ()))))
-        return {edits.IDLE: "true"} if is_idle and not names_number else {}
+        return {edits.IDLE: "true"} if is_idle else {}
 
     def selection(self, state: PageState) -> str:
         """Return the id of the selected element; empty for none."""

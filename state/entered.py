@@ -20,10 +20,10 @@ def form_fields(raw: object, options: Mapping[str, object]) -> str | dict[str, s
 
 
 def upload_fields(text: str, name: str) -> dict[str, str]:
-    """Return the name of the file that a message is about, and the person's words beside it."""
-    request, is_upload, _ = text.rpartition(UPLOADED)
+    """Return the name of the file that a message ends with, and the person's words before it."""
+    request = text.strip().removesuffix(UPLOADED)
     fields = {"request": request.strip(), "file": name}
-    return {field: value for field, value in fields.items() if value} if is_upload else {}
+    return {field: value for field, value in fields.items() if value} if request != text.strip() else {}
 
 
 def entered_text(message: Mapping[str, Any]) -> str | None:

@@ -4,7 +4,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
-from itertools import pairwise
 from typing import Any, Final, Literal
 from urllib.parse import quote, urlencode
 
@@ -25,7 +24,6 @@ from callsheet.state.pronunciations import respell
 from callsheet.state.versions import Version
 from callsheet.storage import pronunciations
 from callsheet.storage.artefacts import recordings
-from callsheet.storage.artefacts.artefacts import Stream
 from callsheet.storage.artefacts.recordings import RecordingRecord
 from callsheet.tools.audio.casting import CastLine, cast
 from callsheet.tools.guard.sandbox import SandboxTask, TaskLimits
@@ -135,14 +133,13 @@ async def read_score(ref: AdRef, request: RenderRequest) -> AdScore:
         spot_s=spot_s,
         lines=cast(written, language, speech),
         speech=speech,
-        music_before=_music_before(stored.get("music"), chosen.get("music")),
+        music_before=await _music_before(ref, chosen.get("music")),
     )
 
 
-def _music_before(stream: Stream | None, chosen: Version | None) -> Mapping[str, str] | None:
-    pairs = pairwise(stream.versions) if stream and chosen else ()
-    before = next((one for one, after in pairs if chosen and after.id == chosen.id), None)
-    return {"version": before.id, "prompt": str(before.data["musicPrompt"])} if before else None
+async def _music_before(ref: AdRef, chosen: Version | None) -> Mapping[str, str] | None:
+    earlier = (await ref.artefact.older("music", chosen.id, 1)).versions if chosen else ()
+    return {"version": earlier[0].id, "prompt": str(earlier[0].data["musicPrompt"])} if earlier else None
 
 
 async def ad_pronunciations(ref: AdRef) -> tuple[dict[str, str], dict[str, str]]:

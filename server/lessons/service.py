@@ -146,7 +146,8 @@ async def _upload_form(storage: Storage, thread: Thread, text: str) -> dict[str,
     if UPLOADED not in text:
         return {}
     newest = (await LESSONS.artefact(storage, thread).stream_head("source")).newest
-    return upload_fields(text, str(newest.data["name"]) if newest else "")
+    # A pasted text, which is stored as a source, too, has no address.
+    return upload_fields(text, str(newest.data["name"])) if newest and newest.data.get("url") else {}
 
 
 def rewrite_run(thread: Thread, body: NarrationRewrite, caller: RequestContext) -> RunRequest:

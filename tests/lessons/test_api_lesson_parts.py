@@ -294,7 +294,8 @@ async def test_a_message_about_an_uploaded_file_carries_its_name_and_the_persons
     await upload(lesson_client, "leaves.txt", TEXT.encode())
     await lesson_client.send(f"My student is 10.\n\n{UPLOADED}")
     await lesson_client.send("make it funny")
+    await lesson_client.send(f"{UPLOADED} But leave out the roots.")
     path = f"/threads/{lesson_client.session_id}/state"
     messages = (await lesson_client.http.get(path)).json()["values"]["messages"]
     shown = [one["additional_kwargs"] for one in messages if one["type"] == "human"]
-    assert shown == [{"entered": {"request": "My student is 10.", "file": "leaves.txt"}}, {}]
+    assert shown == [{"entered": {"request": "My student is 10.", "file": "leaves.txt"}}, {}, {}]

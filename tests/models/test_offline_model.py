@@ -156,3 +156,15 @@ def test_a_stop_sequence_ends_the_text():
     text = OfflineModel().bind_tools(TOOLS).invoke(BRIEF, stop=["Music"]).text
     assert text
     assert "Music" not in text
+
+
+@pytest.mark.parametrize("channel", [None, "email", ["email"]])
+def test_a_follow_up_reads_the_search_of_another_model(channel: Any):
+    """Real models write nulls, and a text for a list."""
+    args = {"by": "filter", "channel": channel, "exclude": None, "sentiment": None}
+    before = AIMessage("", tool_calls=[{"name": "search", "args": args, "id": "c1", "type": "tool_call"}])
+    talk = [HumanMessage("show me email campaigns"), before, ToolMessage('{"count": 3}', tool_call_id="c1")]
+    search = {"type": "function", "function": {"name": "search"}}
+    [call] = answer([*talk, AIMessage("3"), HumanMessage("only the urgent ones")], [search]).tool_calls
+    assert call["args"]["sentiment"] == ["Urgent"]
+    assert call["args"].get("channel") == channel

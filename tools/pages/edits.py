@@ -356,7 +356,7 @@ async def undo(args: Undo, call: Call) -> dict[str, Any]:
             restored = await _previous_version(call, restored, undone)
         data = history.undo_version(before, restored)
         parent = restored.id if restored else None
-        if call.scope.facts.get(IDLE):
+        if call.scope.facts.get(IDLE) and args.steps == 1:
             summary = history.summary(data)
             raise Invalid(
                 f"the last request changed nothing, and undo would take back an earlier change ({summary});"

@@ -121,13 +121,13 @@ def _filter_search(
 
 def _narrow(before: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any] | str:
     """Return the arguments of a search with more filters, or the reason if it had other values for one."""
+    before = {name: value for name, value in before.items() if value}  # a real model writes nulls
     for name in (before.keys() & more.keys()) - {"exclude", "date_range"}:
-        if not {*more[name]} <= {*before[name]}:
-            return f"the last search was for {' and '.join(before[name])}; "
-    left_out = [search.get("exclude", {}) for search in (before, more)]
-    excluded = {
-        name: [one for each in left_out for one in each.get(name, ())] for own in left_out for name in own
-    }
+        values = [before[name]] if isinstance(before[name], str) else before[name]
+        if not {*more[name]} <= {*values}:
+            return f"the last search was for {' and '.join(values)}; "
+    both = [search.get("exclude", {}) for search in (before, more)]
+    excluded = {key: [one for each in both for one in each.get(key) or ()] for own in both for key in own}
     return {**before, **more} | ({"exclude": excluded} if excluded else {})
 
 

@@ -15,7 +15,8 @@ export interface Step {
 }
 
 export type Item =
-  | { type: "person"; id: string; text: string; form?: Record<string, string> | undefined }
+  /** The person's words; a form has the `content` that the model reads beside it. */
+  | { type: "person"; id: string; text: string; content?: string; form?: Record<string, string> | undefined }
   | { type: "model"; id: string; text: string; streaming: boolean }
   | { type: "receipt"; id: string; receipt: TurnReceipt }
   | { type: "steps"; id: string; plan: string; steps: Step[]; call?: string };
@@ -72,9 +73,10 @@ function briefForm(text: string): Record<string, string> | undefined {
 /** A person's message as they entered it: a text, or the fields of a form. */
 function ofPerson(message: WireMessage, id: string): Item {
   const text = textOf(message.content);
-  const { entered = briefForm(text) } = message.additional_kwargs ?? {};
-  if (typeof entered !== "object") return { type: "person", id, text: entered ?? text };
-  return { type: "person", id, text: Object.entries(entered).map(([name, value]) => `${words(name)}: ${value}`).join("\n"), form: entered };
+  const entered: unknown = message.additional_kwargs?.entered ?? briefForm(text);
+  if (typeof entered === "string") return { type: "person", id, text: entered, content: text };
+  if (!entered || typeof entered !== "object" || Array.isArray(entered)) return { type: "person", id, text };
+  return { type: "person", id, text: Object.entries(entered).map(([name, value]) => `${words(name)}: ${value}`).join("\n"), content: text, form: entered as Record<string, string> };
 }
 
 export function errorText(error: unknown): string {

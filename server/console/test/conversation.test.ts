@@ -9,11 +9,12 @@ const chunk = (id: string, content: string): [WireMessage, {}] => [{ id, type: "
 
 test("a person's message has what they entered instead of the words for the model", () => {
   const prompt = "Create an audio ad.\nClient: Miel,\na bakery\nTarget Audience: None\nDuration: 30s\nMarket: US\nLanguage: the brief's language\nAdditional context: None";
-  const of = (content: string, entered?: string | Record<string, string>) =>
-    itemsOf({ messages: [{ ...human("h", content), ...(entered && { additional_kwargs: { entered } }) }] })[0];
+  const of = (content: string, entered?: Json) =>
+    itemsOf({ messages: [{ ...human("h", content), ...(entered !== undefined && { additional_kwargs: { entered } }) }] })[0];
   assert.deepEqual(of("louder"), { type: "person", id: "h", text: "louder" });
-  assert.deepEqual(of(prompt, "an ad for Miel"), { type: "person", id: "h", text: "an ad for Miel" });
-  assert.deepEqual(of(prompt, { client: "Miel", file: "a.pdf" }), { type: "person", id: "h", text: "Client: Miel\nFile: a.pdf", form: { client: "Miel", file: "a.pdf" } });
+  assert.deepEqual(of(prompt, "an ad for Miel"), { type: "person", id: "h", text: "an ad for Miel", content: prompt });
+  assert.deepEqual(of(prompt, { client: "Miel", file: "a.pdf" }), { type: "person", id: "h", text: "Client: Miel\nFile: a.pdf", content: prompt, form: { client: "Miel", file: "a.pdf" } });
+  for (const odd of [null, 7, true, ["x"]]) assert.deepEqual(of("louder", odd), { type: "person", id: "h", text: "louder" });
   const stored = { Client: "Miel,\na bakery", Duration: "30s", Market: "US" };
   const item = of(prompt);
   assert.deepEqual(item?.type === "person" && item.form, stored, "a message of an earlier version");

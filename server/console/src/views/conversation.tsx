@@ -37,7 +37,8 @@ function BranchSwitch({ message, thread }: { message: string; thread: ThreadMode
 
 function Person({ item, thread }: { item: Extract<Item, { type: "person" }>; thread: ThreadModel }) {
   const [editing, edit] = useState(false);
-  const [text, setText] = useState(item.text);
+  const sent = item.content ?? item.text;
+  const [text, setText] = useState(sent);
   if (editing) {
     return (
       <form class="turn person editing" onSubmit={(event) => { event.preventDefault(); edit(false); void thread.resend(item.id, text.trim()).then((taken) => taken || edit(true)); }}>
@@ -46,7 +47,7 @@ function Person({ item, thread }: { item: Extract<Item, { type: "person" }>; thr
         <p class="help">The conversation continues from before this message. What came after it stays in reach beside it; versions that were made stay.</p>
         <div class="actions end">
           <button type="button" class="button small" onClick={() => edit(false)}>Cancel</button>
-          <button type="submit" class="button small primary" disabled={!text.trim() || text.trim() === item.text}>Send again</button>
+          <button type="submit" class="button small primary" disabled={!text.trim() || text.trim() === sent}>Send again</button>
         </div>
       </form>
     );
@@ -57,7 +58,7 @@ function Person({ item, thread }: { item: Extract<Item, { type: "person" }>; thr
       <BranchSwitch message={item.id} thread={thread} />
       {mayWrite.value && (
         <button type="button" class="icon-button reveal" aria-label="Edit and send again" title="Edit and send again" disabled={thread.busy.value}
-          onClick={() => { setText(item.text); edit(true); }}><Icon name="edit" size={16} /></button>
+          onClick={() => { setText(sent); edit(true); }}><Icon name="edit" size={16} /></button>
       )}
     </div>
   );

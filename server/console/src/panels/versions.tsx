@@ -5,7 +5,7 @@ import { wordDiff } from "../diff.ts";
 import { count, shorten } from "../format.ts";
 import { streamWords } from "../mentions.ts";
 import { location, setQuery } from "../router.ts";
-import { attempt, mayWrite, notify } from "../store.ts";
+import { act, mayWrite } from "../store.ts";
 import type { ArtefactView, Json, Version } from "../types.ts";
 import { Ago, Empty, Failure, Loading } from "../ui/states.tsx";
 import { useRead } from "../ui/use_read.ts";
@@ -28,20 +28,10 @@ function Changed({ before, after }: { before: Json | undefined; after: Json | un
       </p>
     );
   }
-  const plain = (value: Json | undefined) => value === undefined || value === null || typeof value !== "object";
-  if (plain(before) && plain(after)) {
-    return (
-      <p class="diff-text">
-        {before !== undefined && <del><Value value={before} /></del>}{before !== undefined && after !== undefined && " → "}{after !== undefined && <ins><Value value={after} /></ins>}
-      </p>
-    );
-  }
-  return (
-    <div class="diff-values">
-      {before !== undefined && <del><Value value={before} /></del>}
-      {after !== undefined && <ins><Value value={after} /></ins>}
-    </div>
-  );
+  const plain = [before, after].every((value) => value === null || typeof value !== "object");
+  const old = before !== undefined && <del><Value value={before} /></del>;
+  const now = after !== undefined && <ins><Value value={after} /></ins>;
+  return plain ? <p class="diff-text">{old}{old && now && " → "}{now}</p> : <div class="diff-values">{old}{now}</div>;
 }
 
 function DiffView({ kind, id, stream, from, to }: { kind: string; id: string; stream: string; from: string; to: string }) {
@@ -70,10 +60,8 @@ function Actions({ props, stream, version, active, newest }: { props: PanelProps
       {actions.map((action) => (
         <button key={action.label} type="button" class="button small" disabled={busy} onClick={async () => {
           setBusy(true);
-          const reply = await attempt(action.run().then(() => true));
-          if (reply) notify(action.done);
+          await act(action.run(), action.done, props.changed);
           setBusy(false);
-          props.changed();
           setQuery({ version: null });
         }}>{action.label}</button>
       ))}

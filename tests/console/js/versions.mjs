@@ -47,3 +47,54 @@ test("words that meet a newer version stay, the newest is shown beside them, and
   await saveWords.click();
   await tab.locator(".segment p", { hasText: "Plants are bakers." }).waitFor();
 });
+
+/** Have the server's replies be those of one that has removed old versions of the music of an ad; returns their names. */
+async function withoutOldVersions(tab, ad) {
+  const removed = new Set();
+  await tab.route(new RegExp(`/api/(artefacts/ad|ads)/${ad}/music`), async (route) => {
+    const named = new URL(route.request().url()).pathname.match(/v\d+/g) ?? [];
+    const gone = named.find((one) => removed.has(one));
+    if (gone) return route.fulfill({ status: 410, json: { error: `music version '${gone}' of ad '${ad}' is not kept any more`, type: "gone", remedy: "list the music versions to see which there are" } });
+    if (named.length > 0) return route.continue();
+    const response = await route.fetch();
+    const list = await response.json();
+    return route.fulfill({ response, json: { ...list, versions: list.versions.filter((one) => !removed.has(one.id)) } });
+  });
+  return removed;
+}
+
+test("a version that is not kept any more is called that once, by a link, in a list and as what another was made of", async () => {
+  const ad = await offline.send("POST", "/api/ai/generate", { adId: "old", brief, provider: "offline" });
+  for (let i = 2; i <= 5; i += 1) await offline.send("POST", "/api/ads/old/music", { musicPrompt: `warm ${i}` });
+  const place = `/c/${ad.conversationId}?stream=music`;
+  const tab = await open(offline, place);
+  const removed = await withoutOldVersions(tab, "old");
+  const chip = (version) => tab.locator(".chip", { hasText: new RegExp(`^${version}$`) });
+  const alerts = () => tab.locator("[role=alert]").count();
+  await chip("v2").click();
+  await tab.getByRole("button", { name: "Activate" }).waitFor();
+  for (const one of ["v1", "v2", "v3"]) removed.add(one);
+  await chip("v3").click();
+  await tab.getByText("v3 is not kept any more", { exact: true }).waitFor();
+  await chip("v3").waitFor({ state: "detached" });
+  assert.equal(await alerts(), 0);
+  assert.equal(await tab.getByRole("button", { name: /Activate|Restore/ }).count(), 0);
+  await tab.getByRole("button", { name: "Show the newest" }).click();
+  await tab.getByRole("article", { name: "Music v5" }).waitFor();
+
+  removed.clear();
+  await tab.goto(`${offline.url}${place}&version=v2`);
+  const activate = tab.getByRole("button", { name: "Activate" });
+  await activate.waitFor();
+  removed.add("v2");
+  await activate.click();
+  await tab.getByText(/v2.* is not kept any more/).waitFor();
+  await chip("v2").waitFor({ state: "detached" });
+  assert.equal(await alerts(), 1);
+
+  await tab.goto(`${offline.url}${place}&version=v77`);
+  await tab.getByText("There is no v77", { exact: true }).waitFor();
+  await tab.goto(`${offline.url}${place}&version=v3`);
+  await tab.getByText("v2 is not kept any more, so there is nothing to compare with.").waitFor();
+  assert.equal(await alerts(), 0);
+});

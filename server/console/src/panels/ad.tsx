@@ -18,6 +18,7 @@ import { later } from "../ui/later.tsx";
 import { Pronunciations } from "./pronunciations.tsx";
 import { TakeWithYou } from "./take_with_you.tsx";
 import type { PanelEntry, PanelProps } from "./panel.ts";
+import { keptWords } from "./version_words.ts";
 import { WordsEditor } from "./words_editor.tsx";
 
 interface Voice { id: string; name: string; provider: string; language: string; gender: string | null; accent: string | null; style: string | null }
@@ -61,7 +62,7 @@ function StreamHeader({ props, ad, stream, title }: { props: PanelProps; ad: Ad;
       <h3>{title}</h3>
       {newest && (
         <button type="button" class="tag link" onClick={() => setQuery({ tab: "versions", stream })} title={newest.request}>
-          {newest.id}{(head?.count ?? 1) > 1 ? ` of ${head?.count}` : ""}
+          {keptWords(newest.id, head.count)}
         </button>
       )}
       {newest && (head?.active === newest.id

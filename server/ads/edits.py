@@ -21,7 +21,7 @@ from callsheet.state.ads.brief import language_name
 from callsheet.state.ads.timeline import Timeline
 from callsheet.state.errors import Invalid, Missing
 from callsheet.state.times import iso_time_or_none
-from callsheet.state.versions import Version, origin, status
+from callsheet.state.versions import Origin, Version, origin, status
 from callsheet.storage import indexes
 from callsheet.storage.artefacts import recordings
 from callsheet.storage.artefacts.artefacts import Artefact, NewVersion, Stream, StreamHead
@@ -144,17 +144,17 @@ async def edit_track(ref: AdRef, track_id: str, changes: Mapping[str, Any], vers
     if not changes:
         raise Invalid("there is nothing to change", remedy="send the fields to change")
     data = apply_patch(newest, {"voiceTracks": {track_id: changes}})
-    action = f"{track_id} edited by hand"
-    return await write_version(ref, "voices", data, action=action, expected_head=head)
+    source = origin("person", f"{track_id} edited by hand")
+    return await write_version(ref, "voices", data, source, expected_head=head)
 
 
 async def write_version(
     ref: AdRef,
     stream: str,
     raw: Mapping[str, Any],
+    source: Origin,
     *,
     parent: str | None = None,
-    action: str = "",
     expected_head: StreamHead | None = None,
 ) -> str:
     """Create a version by hand and return its id; raise what `normalize` raises.
@@ -175,9 +175,7 @@ async def write_version(
         facts=ref.facts,
         by_hand="owner" in ref.meta,
     )
-    new = NewVersion(
-        stream, data, owner, request, parent, {"status": "draft"}, expected_head, origin("person", action)
-    )
+    new = NewVersion(stream, data, owner, request, parent, {"status": "draft"}, expected_head, source)
     result = (
         fence.result if isinstance(fence, RecordedResult) else await ref.artefact.create_version(new, fence)
     )

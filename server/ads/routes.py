@@ -44,6 +44,7 @@ from callsheet.server.http.policy import API_READ, API_RUN, API_WRITE, with_poli
 from callsheet.server.http.requests import IdempotencyKey, IfMatch, api_router, expected_version
 from callsheet.state.ads.timeline import Timeline
 from callsheet.state.errors import Invalid
+from callsheet.state.versions import origin
 from callsheet.storage.archive.file import ArtefactEntry
 from callsheet.storage.runs.records import RunRequest
 
@@ -263,7 +264,7 @@ async def create_ad_version(
 ) -> dict[str, Any]:
     """Create a version from the stream's whole data."""
     return await edits.write_reply(
-        ref, stream, await edits.write_version(ref, stream, data, action="written by hand")
+        ref, stream, await edits.write_version(ref, stream, data, origin("person", "written by hand"))
     )
 
 
@@ -300,7 +301,7 @@ async def patch_ad_version(
         ref,
         stream,
         await edits.write_version(
-            ref, stream, changed, parent=before.id, action=f"a change of {before.id} by hand"
+            ref, stream, changed, origin("person", f"a change of {before.id} by hand"), parent=before.id
         ),
     )
 
@@ -328,7 +329,7 @@ async def clone_ad_version(stream: str, version_id: str, ref: _AdRef) -> dict[st
         ref,
         stream,
         await edits.write_version(
-            ref, stream, before.data, parent=before.id, action=f"a clone of {before.id}"
+            ref, stream, before.data, origin("undo", f"restore {before.id}"), parent=before.id
         ),
     )
 

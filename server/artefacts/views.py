@@ -125,6 +125,7 @@ def require_newest(head: StreamHead, version: str, name: str) -> None:
         raise Conflict(
             f"the newest version of {name} is {newest or 'not there yet'}, not {version!r:.80}",
             remedy="look at the newest version and repeat the edit",
+            details={"newest": newest},
         )
 
 

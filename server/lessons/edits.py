@@ -150,6 +150,7 @@ async def edit_narration(
         raise Conflict(
             f"the narration is {current.id} by now, not {version}",
             remedy="read it again, and send the change with its version",
+            details={"newest": current.id},
         )
     new = await asyncio.to_thread(narration.apply_edits, _parse(current), edits)
     return await _write_narration(lesson, head, _with_own(current, new, [one.id for one in edits]), new)

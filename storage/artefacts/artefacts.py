@@ -440,8 +440,9 @@ class Artefact(StepReceipts):
         name = self._version_name(stream)
         return Gone(
             f"{name} {version_id!r} of {self.kind} {self.id!r} is not kept any more: beyond the newest ones, "
-            "versions that nothing needs are removed by the setting CALLSHEET_KEPT_VERSIONS",
+            "versions that nothing needs are removed",
             remedy=f"list the {name}s to see which there are",
+            details={"setting": "CALLSHEET_KEPT_VERSIONS"},
         )
 
     def _version_name(self, stream: str) -> str:

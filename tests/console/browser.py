@@ -29,7 +29,7 @@ _TIMEOUT_S: Final = 560
 
 def test_names() -> list[str]:
     """Return the names of the browser tests, in order."""
-    scripts = ("views.mjs", "journeys.mjs", "hostile.mjs", "limits.mjs")
+    scripts = ("views.mjs", "journeys.mjs", "versions.mjs", "hostile.mjs", "limits.mjs")
     return [name for script in scripts for name in _TEST.findall((SCRIPTS / script).read_text())]
 
 

@@ -56,6 +56,7 @@ async def test_an_edit_of_a_track_that_breaks_a_rule_changes_nothing(
 ):
     refused = await edit(client, "/api/ads/ad-1/voices/tracks/track-0", body, status)
     assert words in refused["error"]
+    assert (refused.get("details") == {"newest": "v2"}) == (status == 409)
     assert len((await client.get("/api/ads/ad-1/voices")).json()["versions"]) == 2
 
 

@@ -62,7 +62,7 @@ async def test_versions_of_an_ad_name_their_author_request_and_change(client: ht
     assert (by_hand["by"], by_hand["model"]) == ("person", "")
     assert by_hand["request"] == "a change of v1 by hand"
     assert by_hand["change"].endswith('→ "solo cello"')
-    assert clone["change"] == "the same as v1"
+    assert (clone["by"], clone["request"], clone["change"]) == ("undo", "restore v1", "the same as v1")
     shown = await request_ok(client, "GET", f"/api/ads/ad-1/music/{by_hand['id']}")
     assert shown["change"] == by_hand["change"]
     diff = await read_diff(client, f"/api/ads/ad-1/music/v1/diff/{by_hand['id']}")

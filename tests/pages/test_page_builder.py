@@ -14,8 +14,9 @@ from callsheet.state.pages import history
 from callsheet.state.pages.history import STARTER
 from callsheet.state.pages.page import Page
 from callsheet.storage import Storage
-from callsheet.storage.artefacts.artefacts import Artefact
+from callsheet.storage.artefacts.artefacts import Artefact, OldVersions
 from callsheet.storage.checkpoints import RedisSaver
+from callsheet.storage.redis.scripts import read_time_ms
 from tests.doubles.chat_double import ChatDouble, Say
 from tests.pages.page_double import same_page
 
@@ -61,6 +62,27 @@ async def test_a_message_makes_a_version_and_undo_reverts_it(builder: Graph, ope
     assert [one.id for one in new_page.root.children][-2:] == ["section-3", "footer-1"]
     await send_message(builder, "undo that")
     assert same_page(await current_page(opened), STARTER)
+
+
+async def test_undo_ends_in_plain_words_where_the_version_before_is_removed(
+    builder: Graph, opened: Storage
+) -> None:
+    for colour in ("red", "blue", "green"):
+        await send_message(builder, f"make the headline {colour}")
+    old = OldVersions("page", 2, (), until_ms=await read_time_ms(opened.redis) + 60_000)
+    await Artefact(opened, "page", "shop", LOCAL).remove_old_versions(old, 0, 100)
+    await send_message(builder, "undo that")
+    state = await send_message(builder, "undo that")
+    assert state["messages"][-1].additional_kwargs["receipt"]["problems"] == [
+        "undo ends here: the version before is not kept any more"
+    ]
+    state = await send_message(builder, "undo the last 2 changes")
+    assert tool_results(state)[-1]["error"] == "undo ends here: the version before is not kept any more"
+    await send_message(builder, "make the headline pink")
+    state = await send_message(builder, "undo the last 2 changes")
+    refused = tool_results(state)[-1]
+    assert refused["error"] == "undo ends after 1 change: the version before is not kept any more"
+    assert refused["suggestion"] == "undo 1, or fewer"
 
 
 async def test_the_word_this_means_the_selected_element(builder: Graph, opened: Storage) -> None:

@@ -107,7 +107,8 @@ async def test_two_thousand_versions_shrink_to_the_newest_the_active_and_the_nee
         reply = await client.get(f"{path}/v4")
         assert (reply.status_code, reply.json()["type"]) == (410, "gone")
         assert "'v4'" in reply.json()["error"]
-        assert "CALLSHEET_KEPT_VERSIONS" in reply.json()["error"]
+        assert "CALLSHEET" not in reply.json()["error"]
+        assert reply.json()["details"] == {"setting": "CALLSHEET_KEPT_VERSIONS"}
         assert "list the" in reply.json()["remedy"]
         assert (await client.get(f"{path}/v{MANY + 1}")).status_code == 404
         rest = (await client.get(path, params={"before": "v1000"})).json()

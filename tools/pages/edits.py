@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from callsheet.state.errors import Busy, Conflict, Invalid
+from callsheet.state.errors import Busy, Conflict, Gone, Invalid
 from callsheet.state.pages import edits, elements, history
 from callsheet.state.pages.history import BEGINNING, PageData
 from callsheet.state.pages.notices import notices
@@ -500,7 +500,14 @@ def _too_busy(call: Call) -> Busy:
 
 async def _previous_version(call: Call, version: Version | None, undone: int) -> Version | None:
     back = history.undo_target(version, undone)
-    return None if back == BEGINNING else await call.artefact.version(STREAM, back)
+    try:
+        return None if back == BEGINNING else await call.artefact.version(STREAM, back)
+    except Gone as gone:
+        place = f"after {undone} change{'s' * (undone != 1)}" if undone else "here"
+        raise Gone(
+            f"undo ends {place}: the version before is not kept any more",
+            remedy=f"undo {undone}, or fewer" if undone else "say what shall change",
+        ) from gone
 
 
 def _new_element(kind: str, properties: NewPageElement) -> dict[str, Any]:

@@ -64,6 +64,12 @@ export async function attempt<T>(promise: Promise<T>): Promise<T | undefined> {
   }
 }
 
+/** Say that a change is done, or why it is not, and have what it changed shown. */
+export async function act(change: Promise<unknown>, done: string, changed: () => void): Promise<void> {
+  if (await attempt(change.then(() => true))) notify(done);
+  changed();
+}
+
 export async function readQuestions(): Promise<void> {
   try {
     questions.value = (await api.questions()).questions;

@@ -7,7 +7,7 @@ import { filterPairs, money, statementsOf } from "../src/panels/campaign_data.ts
 import { factNumbers, spokenWords } from "../src/panels/lesson_facts.ts";
 import { moved } from "../src/panels/order.ts";
 import { elementsOf } from "../src/panels/page_elements.ts";
-import { isPlain, pathInWords, sentencesOf } from "../src/panels/version_words.ts";
+import { isPlain, keptWords, pathInWords, sentencesOf } from "../src/panels/version_words.ts";
 
 test("spans that overlap are drawn in rows of their own", () => {
   const [a, b, c] = [{ start: 0, end: 5 }, { start: 4, end: 6 }, { start: 5, end: 9 }];
@@ -90,4 +90,8 @@ test("a version is read in sentences, without its ids and settings", () => {
 test("a path in a version is called in words", () => {
   assert.equal(pathInWords("elements.title.animations.0.start"), "Elements › title › animations 1 › start");
   assert.equal(pathInWords("soundFxPrompts"), "Sound effects prompts");
+});
+
+test("the newest version stands alone, or with the number that is left of all", () => {
+  assert.deepEqual([keptWords("v8", 8), keptWords("v8", 4), keptWords("v1", 1)], ["v8", "v8, 4 kept", "v1"]);
 });

@@ -2,6 +2,7 @@
 import { runTests } from "./harness.mjs";
 import "./views.mjs";
 import "./journeys.mjs";
+import "./versions.mjs";
 import "./hostile.mjs";
 import "./limits.mjs";
 

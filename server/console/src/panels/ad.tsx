@@ -3,7 +3,7 @@ import { useEffect, useState } from "preact/hooks";
 import { api, get, path, post, request } from "../api.ts";
 import { count, seconds, words } from "../format.ts";
 import { location, setQuery } from "../router.ts";
-import { attempt, mayWrite, notify } from "../store.ts";
+import { act, attempt, mayWrite } from "../store.ts";
 import type { Fields, StreamHead, Version } from "../types.ts";
 import "../styles/ad.css";
 import { Icon } from "../ui/icon.tsx";
@@ -18,6 +18,7 @@ import { later } from "../ui/later.tsx";
 import { Pronunciations } from "./pronunciations.tsx";
 import { TakeWithYou } from "./take_with_you.tsx";
 import type { PanelEntry, PanelProps } from "./panel.ts";
+import { keptWords } from "./version_words.ts";
 import { WordsEditor } from "./words_editor.tsx";
 
 interface Voice { id: string; name: string; provider: string; language: string; gender: string | null; accent: string | null; style: string | null }
@@ -56,24 +57,20 @@ function StreamHeader({ props, ad, stream, title }: { props: PanelProps; ad: Ad;
   const head = ad.streams[stream];
   const locked = ad.locks.some((one) => one.stream === stream);
   const newest = head?.newest;
-  const act = async (change: Promise<unknown>, done: string) => {
-    if (await attempt(change.then(() => true))) notify(done);
-    props.changed();
-  };
   return (
     <header class="part-head">
       <h3>{title}</h3>
       {newest && (
         <button type="button" class="tag link" onClick={() => setQuery({ tab: "versions", stream })} title={newest.request}>
-          {newest.id}{(head?.count ?? 1) > 1 ? ` of ${head?.count}` : ""}
+          {keptWords(newest.id, head.count)}
         </button>
       )}
       {newest && (head?.active === newest.id
         ? <span class="pill ok"><span class="dot" aria-hidden="true" />Active</span>
-        : mayWrite.value && <button type="button" class="button small" onClick={() => act(post(path`/api/ads/${ad.adId}/${stream}/${newest.id}/activate`), `${title} ${newest.id} is active`)}>Activate</button>)}
+        : mayWrite.value && <button type="button" class="button small" onClick={() => act(post(path`/api/ads/${ad.adId}/${stream}/${newest.id}/activate`), `${title} ${newest.id} is active`, props.changed)}>Activate</button>)}
       <button type="button" class="icon-button end" disabled={!mayWrite.value} aria-pressed={locked} aria-label={locked ? `Unlock ${title.toLowerCase()}` : `Lock ${title.toLowerCase()}`}
         title={locked ? "Locked: nobody changes it" : "Lock against every change"}
-        onClick={() => act(request(locked ? "DELETE" : "PUT", path`/api/ads/${ad.adId}/locks/${stream}`), `${title} ${locked ? "can be changed again" : "stays as it is"}`)}>
+        onClick={() => act(request(locked ? "DELETE" : "PUT", path`/api/ads/${ad.adId}/locks/${stream}`), `${title} ${locked ? "can be changed again" : "stays as it is"}`, props.changed)}>
         <Icon name={locked ? "lock" : "unlock"} size={18} />
       </button>
     </header>
@@ -81,9 +78,11 @@ function StreamHeader({ props, ad, stream, title }: { props: PanelProps; ad: Ad;
 }
 
 function Script({ props, ad }: { props: PanelProps; ad: Ad }) {
-  const [edited, edit] = useState<string | null>(null);
+  const [edited, edit] = useState<Track | null>(null);
   const newest = ad.streams.voices?.newest;
-  const tracks = (newest?.data?.voiceTracks ?? []) as Track[];
+  const newestTracks = (newest?.data?.voiceTracks ?? []) as Track[];
+  // One that a newer version does not have stays while its words are edited.
+  const tracks = edited && !newestTracks.some((one) => one.id === edited.id) ? [...newestTracks, edited] : newestTracks;
   const times = new Map(ad.timeline.voices.map((one) => [one.id, one]));
   const locked = ad.locks.some((one) => one.stream === "voices");
   return (
@@ -97,14 +96,14 @@ function Script({ props, ad }: { props: PanelProps; ad: Ad }) {
               <VoiceName id={track.voiceId} />
               {time && <span class="num muted">{time.start.toFixed(1)}–{time.end.toFixed(1)} s{late && " · past the end"}</span>}
             </div>
-            {edited === track.id && newest
-              ? <WordsEditor label="Words of this voice" text={track.text} onChanged={props.changed} onClose={() => edit(null)} onSave={(text) =>
+            {edited?.id === track.id && newest
+              ? <WordsEditor label="Words of this voice" text={track.text} version={newest.id} onChanged={props.changed} onClose={() => edit(null)} onSave={(text) =>
                 request("PATCH", path`/api/ads/${ad.adId}/voices/tracks/${track.id}`, { text, version: newest.id })} />
               : (
                 <div class="track-line">
                   <p>{track.text}</p>
                   {!locked && !props.busy && mayWrite.value && (
-                    <button type="button" class="icon-button" aria-label={`Edit the words of ${track.id}`} onClick={() => edit(track.id)}><Icon name="edit" size={16} /></button>
+                    <button type="button" class="icon-button" aria-label={`Edit the words of ${track.id}`} onClick={() => edit(track)}><Icon name="edit" size={16} /></button>
                   )}
                 </div>
               )}
@@ -150,8 +149,7 @@ function AdView(props: PanelProps) {
   const [profile, setProfile] = useState("spotify");
   const [second, setSecond] = useState<number | null>(null);
   const [ad, error, setAd] = useRead(() => get<Ad>(path`/api/ads/${props.id}`), [props.id, props.revision]);
-  if (error) return <Failure error={error} />;
-  if (!ad) return <Loading label="Reading the ad" />;
+  if (!ad) return error ? <Failure error={error} /> : <Loading label="Reading the ad" />;
   const [tone, fit] = fitOf(ad.timeline);
   const music = ad.streams.music?.newest?.data as Fields | undefined;
   const effects = (ad.streams.sfx?.newest?.data?.soundFxPrompts ?? []) as Fields[];
@@ -165,6 +163,7 @@ function AdView(props: PanelProps) {
   };
   return (
     <div class="ad">
+      {error && <Failure error={error} />}
       <div class="ad-summary">
         <span class={`pill ${tone}`}><span class="dot" aria-hidden="true" />{fit}</span>
         <span class="tag">{ad.timeline.timing === "measured" ? "times measured" : "times estimated"}</span>

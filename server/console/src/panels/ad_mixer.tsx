@@ -22,10 +22,7 @@ function Slider({ label, value, min, max, unit, onChange }: { label: string; val
 }
 
 export function AdMixer({ ad, mixer, onChanged }: { ad: string; mixer: Mixer; onChanged: () => void }) {
-  const change = async (body: object) => {
-    await attempt(request("PATCH", path`/api/ads/${ad}/mixer`, body));
-    onChanged();
-  };
+  const change = (body: object) => attempt(request("PATCH", path`/api/ads/${ad}/mixer`, body)).then(onChanged);
   return (
     <fieldset class="mixer" disabled={!mayWrite.value}>
       <legend class="sr-only">Gains and fades</legend>

@@ -100,7 +100,7 @@ function SegmentView({ props, lesson, segment, numbers }: { props: PanelProps; l
         <span class="num muted">{segment.start_time.toFixed(0)}–{(segment.start_time + segment.duration).toFixed(0)} s · {count(spoken, "word")}</span>
       </div>
       {edited
-        ? <WordsEditor label={`Words of ${words(segment.type)}`} text={segment.narration} onChanged={props.changed} onClose={() => edit(false)} onSave={(narration) =>
+        ? <WordsEditor label={`Words of ${words(segment.type)}`} text={segment.narration} version={lesson.version} onChanged={props.changed} onClose={() => edit(false)} onSave={(narration) =>
             request("PATCH", path`/api/agent-create/session/narration?sessionId=${lesson.sessionId}`, { segments: [{ id: segment.id, narration }], version: lesson.version })} />
         : (
           <div class="track-line">
@@ -125,8 +125,7 @@ function LessonView(props: PanelProps) {
     const read = await get<Lesson>(path`/api/agent-create/session?sessionId=${props.id}`);
     return { ...read, version: artefact.streams.narration?.newest ?? null };
   }, [props.id, props.revision]);
-  if (error) return <Failure error={error} />;
-  if (!lesson) return <Loading label="Reading the lesson" />;
+  if (!lesson) return error ? <Failure error={error} /> : <Loading label="Reading the lesson" />;
   const chosen = new Set(lesson.confirmedFacts.map((one) => one.id));
   const numbers = factNumbers(lesson.confirmedFacts.map((one) => one.id));
   const facts = [...lesson.confirmedFacts, ...lesson.facts.filter((one) => !chosen.has(one.id))];
@@ -134,6 +133,7 @@ function LessonView(props: PanelProps) {
   const readability = lesson.narration?.readability;
   return (
     <div class="ad">
+      {error && <Failure error={error} />}
       <div class="ad-summary">
         {lesson.topic && <h3>{lesson.topic}</h3>}
         {about.map(([name, value]) => value && <span key={name} class="tag">{name} {value}</span>)}

@@ -2,15 +2,16 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { get, path, post, request } from "../api.ts";
 import { shorten, words } from "../format.ts";
-import { attempt, mayWrite, notify } from "../store.ts";
+import { act, mayWrite, notify } from "../store.ts";
 import "../styles/page.css";
 import { Checks } from "../ui/checks.tsx";
 import { Icon } from "../ui/icon.tsx";
 import { Failure, Loading } from "../ui/states.tsx";
-import { useCall, useRead } from "../ui/use_read.ts";
+import { useRead, useScale } from "../ui/use_read.ts";
 import { elementsOf, type PageElement } from "./page_elements.ts";
 import type { PanelEntry, PanelProps } from "./panel.ts";
 import { TakeWithYou } from "./take_with_you.tsx";
+import { useTyped } from "./words_editor.tsx";
 
 interface PageView {
   pageId: string; title: string; versionId: string | null; activeVersionId: string | null;
@@ -23,17 +24,9 @@ const MARK = "2px solid #0b6b60";
 /** The preview, drawn at a device's width and scaled to the pane's. */
 function Preview({ view, width, selected, onSelect }: { view: PageView; width: number; selected: string | null; onSelect: (id: string | null) => void }) {
   const frame = useRef<HTMLIFrameElement>(null);
-  const box = useRef<HTMLDivElement>(null);
-  const [scale, setScale] = useState(1);
+  const [box, scale] = useScale(width, 1, 1);
   const [height, setHeight] = useState(400);
   const [loads, setLoads] = useState(0);
-  useEffect(() => {
-    const measure = () => box.current && setScale(Math.min(1, box.current.clientWidth / width));
-    measure();
-    const observer = new ResizeObserver(measure);
-    if (box.current) observer.observe(box.current);
-    return () => observer.disconnect();
-  }, [width]);
   useEffect(() => {
     const document = frame.current?.contentDocument;
     if (!document?.body) return undefined;
@@ -58,26 +51,16 @@ function Preview({ view, width, selected, onSelect }: { view: PageView; width: n
 }
 
 function ElementBar({ props, view, element, onClose }: { props: PanelProps; view: PageView; element: PageElement; onClose: () => void }) {
-  const [text, setText] = useState(element.content ?? "");
-  const [error, call] = useCall();
+  const { typed: text, type: setText, save, problem } = useTyped(element.content ?? "", view.versionId, props.changed);
   const locked = view.locks.some((one) => one.elementId === element.id);
-  const known = useRef(element.content ?? "");
-  useEffect(() => {
-    const [before, now] = [known.current, element.content ?? ""];
-    known.current = now;
-    setText((typed) => (typed === before ? now : typed)); // what somebody types is not cleared
-  }, [element.content]);
-  const save = (event: Event) => {
+  const submit = (event: Event) => {
     event.preventDefault();
     const saved = request<{ id?: string }>("PATCH", path`/api/pages/${view.pageId}/elements/${element.id}`, { content: text, version: view.versionId ?? "start" });
-    void call(saved, (reply) => { notify(reply.id ? `Saved as ${reply.id}` : "Saved as a new version"); props.changed(); });
+    save(saved, (reply) => { notify(reply.id ? `Saved as ${reply.id}` : "Saved as a new version"); props.changed(); });
   };
-  const lock = async () => {
-    await attempt(request(locked ? "DELETE" : "PUT", path`/api/pages/${view.pageId}/locks/${element.id}`));
-    props.changed();
-  };
+  const lock = () => act(request(locked ? "DELETE" : "PUT", path`/api/pages/${view.pageId}/locks/${element.id}`), `${element.id} ${locked ? "can be changed again" : "stays as it is"}`, props.changed);
   return (
-    <form class="part element-bar" onSubmit={save} onKeyDown={(event) => event.key === "Escape" && onClose()}>
+    <form class="part element-bar" onSubmit={submit} onKeyDown={(event) => event.key === "Escape" && onClose()}>
       <header class="part-head">
         <h3>{words(element.label ?? element.type)}</h3>
         <code class="muted">{element.id}</code>
@@ -87,7 +70,7 @@ function ElementBar({ props, view, element, onClose }: { props: PanelProps; view
       {element.content === undefined
         ? <p class="help">It has no text of its own.</p>
         : <textarea aria-label={`Text of ${element.id}`} rows={2} value={text} readOnly={!mayWrite.value} disabled={locked || props.busy} onInput={(event) => setText(event.currentTarget.value)} />}
-      {error && <Failure error={error} />}
+      {problem}
       {mayWrite.value && <div class="actions">
         <p class="help">Write “make this blue” in the conversation: “this” is the marked element.</p>
         {element.content !== undefined && <button type="submit" class="button small primary end" disabled={locked || props.busy || text === element.content}>Save the text</button>}
@@ -99,20 +82,20 @@ function ElementBar({ props, view, element, onClose }: { props: PanelProps; view
 function PagePanel(props: PanelProps) {
   const [width, setWidth] = useState(1280);
   const [selected, setSelected] = useState<string | null>(null);
+  const marked = useRef<PageElement | null>(null);
   const select = (id: string | null) => { setSelected(id); props.select(id); };
   useEffect(() => () => props.select(null), [props.id]);
   const [view, error] = useRead(() => get<PageView>(path`/api/pages/${props.id}`), [props.id, props.revision]);
-  if (error) return <Failure error={error} />;
-  if (!view) return <Loading label="Reading the page" />;
+  if (!view) return error ? <Failure error={error} /> : <Loading label="Reading the page" />;
   const elements = elementsOf(view.page.root);
-  const element = elements.find((one) => one.id === selected) ?? null;
+  // One that a newer version does not have stays, with what was typed.
+  const element = elements.find((one) => one.id === selected) ?? (marked.current?.id === selected ? marked.current : null);
+  marked.current = element;
   const active = view.versionId === view.activeVersionId;
-  const activate = async () => {
-    if (await attempt(post(path`/api/pages/${view.pageId}/versions/${view.versionId ?? ""}/activate`).then(() => true))) notify(`${view.versionId} is active`);
-    props.changed();
-  };
+  const activate = () => act(post(path`/api/pages/${view.pageId}/versions/${view.versionId ?? ""}/activate`), `${view.versionId} is active`, props.changed);
   return (
     <div class="ad">
+      {error && <Failure error={error} />}
       <div class="ad-summary">
         <div class="segmented" role="group" aria-label="Width of the preview">
           {WIDTHS.map(([label, pixels]) => <button key={label} type="button" aria-pressed={width === pixels} onClick={() => setWidth(pixels)}>{label}</button>)}

@@ -27,3 +27,6 @@ export function pathInWords(path: string): string {
   const text = parts.map((part, i) => (i === 0 ? part : /^\d+$/.test(part) ? ` ${part}` : ` › ${part}`)).join("");
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
+
+/** The newest version, and how many there are where old ones were removed: "v8", "v8, 4 kept". */
+export const keptWords = (newest: string, kept: number) => (Number(newest.slice(1)) === kept ? newest : `${newest}, ${kept} kept`);

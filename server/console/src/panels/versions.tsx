@@ -5,7 +5,7 @@ import { wordDiff } from "../diff.ts";
 import { count, shorten } from "../format.ts";
 import { streamWords } from "../mentions.ts";
 import { location, setQuery } from "../router.ts";
-import { attempt, mayWrite, notify } from "../store.ts";
+import { act, mayWrite } from "../store.ts";
 import type { ArtefactView, Json, Version } from "../types.ts";
 import { Ago, Empty, Failure, Loading } from "../ui/states.tsx";
 import { useRead } from "../ui/use_read.ts";
@@ -28,26 +28,16 @@ function Changed({ before, after }: { before: Json | undefined; after: Json | un
       </p>
     );
   }
-  const plain = (value: Json | undefined) => value === undefined || value === null || typeof value !== "object";
-  if (plain(before) && plain(after)) {
-    return (
-      <p class="diff-text">
-        {before !== undefined && <del><Value value={before} /></del>}{before !== undefined && after !== undefined && " → "}{after !== undefined && <ins><Value value={after} /></ins>}
-      </p>
-    );
-  }
-  return (
-    <div class="diff-values">
-      {before !== undefined && <del><Value value={before} /></del>}
-      {after !== undefined && <ins><Value value={after} /></ins>}
-    </div>
-  );
+  const plain = [before, after].every((value) => value === null || typeof value !== "object");
+  const old = before !== undefined && <del><Value value={before} /></del>;
+  const now = after !== undefined && <ins><Value value={after} /></ins>;
+  return plain ? <p class="diff-text">{old}{old && now && " → "}{now}</p> : <div class="diff-values">{old}{now}</div>;
 }
 
 function DiffView({ kind, id, stream, from, to }: { kind: string; id: string; stream: string; from: string; to: string }) {
   const [diff, error] = useRead(() => api.diff(kind, id, stream, from, to), [kind, id, stream, from, to]);
-  if (error) return <Failure error={error} />;
-  if (!diff) return <Loading label="Comparing" rows={2} />;
+  if (error?.status === 410) return <p class="muted">{from} is not kept any more, so there is nothing to compare with.</p>;
+  if (!diff) return error ? <Failure error={error} /> : <Loading label="Comparing" rows={2} />;
   if (diff.changes.length === 0) return <p class="muted">{to} is equal to {from}.</p>;
   return (
     <ul class="diff">
@@ -70,10 +60,8 @@ function Actions({ props, stream, version, active, newest }: { props: PanelProps
       {actions.map((action) => (
         <button key={action.label} type="button" class="button small" disabled={busy} onClick={async () => {
           setBusy(true);
-          const reply = await attempt(action.run().then(() => true));
-          if (reply) notify(action.done);
+          await act(action.run(), action.done, props.changed);
           setBusy(false);
-          props.changed();
           setQuery({ version: null });
         }}>{action.label}</button>
       ))}
@@ -83,11 +71,8 @@ function Actions({ props, stream, version, active, newest }: { props: PanelProps
 
 /** What a version is to a person: a picture, what it says or its few fields; all of it where somebody looks. */
 function Content({ props, stream, version }: { props: PanelProps; stream: string; version: Version }) {
-  const [read, error] = useRead(() => api.version(props.kind, props.id, stream, version.id), [version.status]);
   const picture = PANELS[props.kind]?.picture?.(props.id, stream, version.id);
-  if (error) return <Failure error={error} />;
-  if (!read) return <Loading label="Reading the version" />;
-  const data = (read.data ?? null) as Json;
+  const data = (version.data ?? null) as Json;
   const sentences = picture ? [] : sentencesOf(data);
   return (
     <>
@@ -99,9 +84,23 @@ function Content({ props, stream, version }: { props: PanelProps; stream: string
   );
 }
 
-function VersionView({ props, stream, version, active, newest }: { props: PanelProps; stream: string; version: Version; active: boolean; newest: boolean }) {
+/** One version, which a link may name that is not kept any more or never was; `onAbsent` if the list has such a one. */
+function VersionView({ props, stream, id, listed, active, newest, onAbsent }: {
+  props: PanelProps; stream: string; id: string; listed: Version | undefined; active: boolean; newest: boolean; onAbsent: () => void;
+}) {
+  const [version, error] = useRead(() => api.version(props.kind, props.id, stream, id), [listed?.status]);
+  const absent = error?.status === 410 || error?.status === 404;
+  useEffect(() => { if (absent && listed) onAbsent(); }, [absent]);
+  if (absent) {
+    return (
+      <Empty title={error.status === 410 ? `${id} is not kept any more` : `There is no ${id}`}>
+        <button type="button" class="button small" onClick={() => setQuery({ version: null })}>Show the newest</button>
+      </Empty>
+    );
+  }
+  if (!version) return error ? <Failure error={error} /> : <Loading label="Reading the version" />;
   return (
-    <article class="version" aria-label={`${streamWords(stream)} ${version.id}`}>
+    <article class="version" aria-label={`${streamWords(stream)} ${id}`}>
       <div class="version-head">
         <div>
           {version.request && <p class="version-request">“{shorten(version.request, 200)}”</p>}
@@ -116,7 +115,7 @@ function VersionView({ props, stream, version, active, newest }: { props: PanelP
       {version.parent && (
         <section class="version-changes">
           <h3>Changed since {version.parent}</h3>
-          <DiffView kind={props.kind} id={props.id} stream={stream} from={version.parent} to={version.id} />
+          <DiffView kind={props.kind} id={props.id} stream={stream} from={version.parent} to={id} />
         </section>
       )}
       <Content props={props} stream={stream} version={version} />
@@ -126,23 +125,25 @@ function VersionView({ props, stream, version, active, newest }: { props: PanelP
 
 /** The versions of one stream: a strip to choose from, and the chosen one. */
 function StreamVersions({ props, stream }: { props: PanelProps; stream: string }) {
-  const [list, error] = useRead(() => api.versions(props.kind, props.id, stream), [stream, props.revision]);
+  const [reads, again] = useState(0);
+  const [list, error] = useRead(() => api.versions(props.kind, props.id, stream), [stream, props.revision, reads]);
   if (error && !(error.status === 0 && list)) return <Failure error={error} />;
   if (!list) return <Loading label="Reading the versions" />;
-  const newest = list.versions.at(-1);
-  const chosen = list.versions.find((one) => one.id === location.value.query.get("version")) ?? newest;
+  const newest = list.versions.at(-1)?.id;
+  const chosen = location.value.query.get("version") ?? newest;
   if (!chosen) return <Empty title="No version yet">It appears here as soon as one is made.</Empty>;
   return (
     <>
       <div class="strip" role="group" aria-label="Versions">
         {list.versions.map((one) => (
-          <button key={one.id} type="button" class="chip" aria-pressed={one === chosen} title={one.request || one.summary}
-            onClick={() => setQuery({ version: one === newest ? null : one.id })}>
+          <button key={one.id} type="button" class="chip" aria-pressed={one.id === chosen} title={one.request || one.summary}
+            onClick={() => setQuery({ version: one.id === newest ? null : one.id })}>
             {one.id}{one.id === list.active && <span class="chip-note">active</span>}
           </button>
         ))}
       </div>
-      <VersionView key={`${stream}/${chosen.id}`} props={props} stream={stream} version={chosen} active={chosen.id === list.active} newest={chosen === newest} />
+      <VersionView key={`${stream}/${chosen}`} props={props} stream={stream} id={chosen} listed={list.versions.find((one) => one.id === chosen)}
+        active={chosen === list.active} newest={chosen === newest} onAbsent={() => again(reads + 1)} />
     </>
   );
 }
@@ -154,7 +155,7 @@ export function Versions(props: PanelProps & { artefact: ArtefactView }) {
   const names = Object.keys(streams).filter((name) => (streams[name]?.count ?? 0) > 0);
   const wanted = location.value.query.get("stream") ?? "";
   const newest = names.reduce<string | undefined>((best, name) => ((streams[name]?.updatedAt ?? "") > (streams[best ?? ""]?.updatedAt ?? "") ? name : best), names[0]);
-  const stream = names.includes(wanted) ? wanted : newest;
+  const stream = wanted || newest;
   useEffect(() => {
     const box = strip.current;
     const tab = box?.querySelector<HTMLElement>("[aria-pressed=true]");

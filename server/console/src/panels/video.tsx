@@ -1,13 +1,13 @@
 // A video: its scenes as playing previews in a strip that is put in order by dragging or by keys.
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { api, get, path, post, request } from "../api.ts";
 import { count, seconds } from "../format.ts";
 import { setQuery } from "../router.ts";
-import { attempt, mayWrite, notify } from "../store.ts";
+import { act, attempt, mayWrite, notify } from "../store.ts";
 import "../styles/video.css";
 import { Icon } from "../ui/icon.tsx";
 import { Empty, Failure, Loading } from "../ui/states.tsx";
-import { useRead } from "../ui/use_read.ts";
+import { useRead, useScale } from "../ui/use_read.ts";
 import { FilmMaker } from "./film_maker.tsx";
 import { moved } from "./order.ts";
 import type { PanelEntry, PanelProps } from "./panel.ts";
@@ -18,15 +18,7 @@ interface Project { id: string; name: string; scenes: Scene[]; canUndo: boolean;
 
 /** A scene's own page, drawn small; it plays while it is looked at or pointed to. */
 export function Picture({ src, title, width }: { src: string; title: string; width: number }) {
-  const box = useRef<HTMLDivElement>(null);
-  const [scale, setScale] = useState(0.2);
-  useEffect(() => {
-    const measure = () => box.current && setScale(box.current.clientWidth / width);
-    measure();
-    const observer = new ResizeObserver(measure);
-    if (box.current) observer.observe(box.current);
-    return () => observer.disconnect();
-  }, [width]);
+  const [box, scale] = useScale(width, Infinity, 0.2);
   return (
     <div ref={box} class="picture">
       <iframe title={title} src={src} sandbox="" loading="lazy" tabIndex={-1} style={{ width: `${width}px`, height: `${(width * 9) / 16}px`, transform: `scale(${scale})` }} />
@@ -37,11 +29,7 @@ export function Picture({ src, title, width }: { src: string; title: string; wid
 function SceneCard({ props, scene, last, playing, onPlay, onMove }: {
   props: PanelProps; scene: Scene; last: boolean; playing: boolean; onPlay: () => void; onMove: (to: number) => void;
 }) {
-  const lock = async () => {
-    const change = request(scene.locked ? "DELETE" : "PUT", path`/api/projects/${props.id}/locks/${scene.id}`);
-    if (await attempt(change.then(() => true))) notify(scene.locked ? `${scene.name} can be changed again` : `${scene.name} stays as it is`);
-    props.changed();
-  };
+  const lock = () => act(request(scene.locked ? "DELETE" : "PUT", path`/api/projects/${props.id}/locks/${scene.id}`), `${scene.name} ${scene.locked ? "can be changed again" : "stays as it is"}`, props.changed);
   const fixed = props.busy || !mayWrite.value;
   const position = scene.position ?? 1;
   const at = playing ? "" : `&at=${(scene.durationSeconds / 2).toFixed(2)}`;
@@ -86,10 +74,7 @@ function VideoPanel(props: PanelProps) {
     if (started) notify("The order has changed", { action: { label: "Undo", run: () => void attempt(api.undoPlan(props.id, started.executionId ?? "")).then(() => props.changed()) } });
     props.changed();
   };
-  const undo = async (route: "undo" | "redo") => {
-    if (await attempt(post(path`/api/projects/${props.id}/` + route, {}).then(() => true))) notify(route === "undo" ? "The last change is undone" : "It is done again");
-    props.changed();
-  };
+  const undo = (route: "undo" | "redo") => act(post(path`/api/projects/${props.id}/` + route), route === "undo" ? "The last change is undone" : "It is done again", props.changed);
   return (
     <div class="ad">
       <div class="ad-summary">

@@ -1,5 +1,5 @@
 // The reading of a reply by a view, and the calls that a person starts there.
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import type { ApiError } from "../api.ts";
 import { asApiError } from "../store.ts";
 
@@ -13,6 +13,20 @@ export function useRead<T>(read: () => Promise<T>, when: unknown[], wanted = tru
     return () => { current = false; };
   }, [...when, wanted]);
   return [reply, error, (next) => setReply(() => next)];
+}
+
+/** A box, and the scale at which something of this width fills it, at most `most`. */
+export function useScale(width: number, most: number, first: number) {
+  const box = useRef<HTMLDivElement>(null);
+  const [scale, setScale] = useState(first);
+  useEffect(() => {
+    const measure = () => box.current && setScale(Math.min(most, box.current.clientWidth / width));
+    measure();
+    const observer = new ResizeObserver(measure);
+    if (box.current) observer.observe(box.current);
+    return () => observer.disconnect();
+  }, [width]);
+  return [box, scale] as const;
 }
 
 /** Make a call and take its reply; the error of the last one that failed, and whether one goes on. */

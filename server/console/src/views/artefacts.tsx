@@ -46,8 +46,7 @@ function ArtefactRow({ artefact, thread, onDeleted }: { artefact: ArtefactRef; t
 /** Threads of a workflow that keeps nothing but its conversations. */
 function ThreadList({ workflow }: { workflow: string }) {
   const [threads, error] = useRead(() => api.recent(workflow, MOST_TITLES), [workflow]);
-  if (error) return <Failure error={error} />;
-  if (!threads) return <Loading label="Reading the list" />;
+  if (!threads) return error ? <Failure error={error} /> : <Loading label="Reading the list" />;
   const own = threads.filter((one) => one.workflow === workflow);
   if (own.length === 0) return <Empty icon="chart" title="No question was asked yet"><a href="/">Ask one on Home</a></Empty>;
   return (
@@ -74,15 +73,14 @@ function ArtefactList({ kind }: { kind: string }) {
     setList((before) => [...(after ? (before ?? []) : []), ...page.artefacts]);
     setNext(page.next);
   });
-  const [titles, setTitles] = useState(new Map<string, RecentThread>());
+  const [titles] = useRead(readTitles, []);
   useEffect(() => void read(), [kind]);
-  useEffect(() => void readTitles().then(setTitles), []);
   return (
     <>
       {error && <Failure error={error} onRetry={() => void read()} />}
       {list === null ? !error && <Loading label="Reading the list" />
         : list.length === 0 ? <Empty icon="layers" title="Nothing of this kind yet"><a href="/">Start something on Home</a></Empty>
-        : <ul class="rows">{list.map((one) => <ArtefactRow key={one.id} artefact={one} thread={titles.get(one.id)} onDeleted={() => void read()} />)}</ul>}
+        : <ul class="rows">{list.map((one) => <ArtefactRow key={one.id} artefact={one} thread={titles?.get(one.id)} onDeleted={() => void read()} />)}</ul>}
       {next && <button type="button" class="button" onClick={() => void read(next)}>Show more</button>}
     </>
   );

@@ -1,11 +1,11 @@
 // Home: what needs a person, what runs, what was done lately, and how to start something.
 import { useEffect, useState } from "preact/hooks";
 import { api } from "../api.ts";
-import { attempt, mayWrite, questions, questionsError, questionsRead, readQuestions } from "../store.ts";
+import { mayWrite, questions, questionsError, questionsRead, readQuestions } from "../store.ts";
 import { count, shorten } from "../format.ts";
 import { answerInWords, headline } from "../interrupts.ts";
-import type { Decision } from "../types.ts";
 import { Ago, Empty, Failure, Loading } from "../ui/states.tsx";
+import { useRead } from "../ui/use_read.ts";
 import { QuestionCard } from "./question.tsx";
 import { Recent } from "./recent.tsx";
 import { Running, runningRuns, watchRunning } from "./running.tsx";
@@ -32,17 +32,14 @@ function NeedsYou() {
 /** Who decided what, read when somebody looks. */
 function Decisions() {
   const [open, setOpen] = useState(false);
-  const [list, setList] = useState<Decision[] | null>(null);
-  const waiting = questions.value.length;
-  useEffect(() => {
-    if (open) void attempt(api.decisions()).then((reply) => reply && setList(reply.questions));
-  }, [open, waiting]);
+  const [list, error] = useRead(api.decisions, [questions.value.length], open);
   return (
     <details class="fold decisions" onToggle={(event) => setOpen(event.currentTarget.open)}>
       <summary>Answered lately</summary>
-      {list?.length === 0 && <p class="muted">Nobody has answered a question yet.</p>}
+      {error && <Failure error={error} />}
+      {list?.questions.length === 0 && <p class="muted">Nobody has answered a question yet.</p>}
       <ul>
-        {list?.map((one) => (
+        {list?.questions.map((one) => (
           <li key={one.id + one.answeredAt}>
             <a href={`/c/${encodeURIComponent(one.thread)}`}>{shorten(headline(one.title, 2), 90)}</a>
             <p class="meta"><span>{answerInWords(one.answer)}</span><span>{one.answeredBy}</span><Ago of={one.answeredAt} /></p>

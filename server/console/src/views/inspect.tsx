@@ -9,6 +9,7 @@ import { openStream, type StreamEvent } from "../stream.ts";
 import type { Fields, Json, Run, Thread, ThreadState } from "../types.ts";
 import { Empty, Failure, Loading, Status } from "../ui/states.tsx";
 import { DataTable } from "../ui/table.tsx";
+import { useRead } from "../ui/use_read.ts";
 import { Value } from "../ui/value.tsx";
 import { ForkDialog } from "./inspect_fork.tsx";
 import { GraphPicture } from "./inspect_graph.tsx";
@@ -40,13 +41,12 @@ function Changes({ state, parent }: { state: ThreadState; parent: ThreadState | 
 }
 
 function ModelUse({ thread, values }: { thread: string; values: Fields }) {
-  const [cost, setCost] = useState<{ costUsd: number; modelCalls: number } | null>(null);
-  useEffect(() => void get<{ total: { costUsd: number; modelCalls: number } }>(path`/api/usage?conversationId=${thread}`).then((reply) => setCost(reply.total), () => undefined), [thread]);
+  const [usage] = useRead(() => get<{ total: { costUsd: number; modelCalls: number } }>(path`/api/usage?conversationId=${thread}`), [thread]);
   const calls = modelCalls(values);
   if (calls.length === 0) return <p class="muted">No answer of a model is in this state.</p>;
   return (
     <>
-      {cost && cost.modelCalls > 0 && <p>The whole thread: {count(cost.modelCalls, "call")}, {usd(cost.costUsd)}.</p>}
+      {usage && usage.total.modelCalls > 0 && <p>The whole thread: {count(usage.total.modelCalls, "call")}, {usd(usage.total.costUsd)}.</p>}
       <DataTable caption="Calls of models" rows={calls} keyOf={(row) => row.id} columns={[
         { name: "model", title: "Model", cell: (row) => row.model, value: (row) => row.model },
         { name: "input", title: "Tokens in", cell: (row) => row.input.toLocaleString("en"), value: (row) => row.input, number: true },

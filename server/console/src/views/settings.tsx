@@ -17,8 +17,7 @@ interface Tool {
 
 function UsageSection() {
   const [usage, error] = useRead(() => get<Usage>("/api/usage"), []);
-  if (error) return <Failure error={error} />;
-  if (!usage) return <Loading rows={1} />;
+  if (!usage) return error ? <Failure error={error} /> : <Loading rows={1} />;
   if (usage.rows.length === 0) return <p class="muted">No paid model has answered in the last 30 days. The offline model is free and not counted.</p>;
   const days = new Map<string, number>();
   for (const row of usage.rows) days.set(row.day ?? "", (days.get(row.day ?? "") ?? 0) + (row.costUsd ?? 0));
@@ -40,8 +39,7 @@ function UsageSection() {
 
 function ToolSection() {
   const [reply, error] = useRead(() => get<{ tools: Tool[] }>("/api/tools"), []);
-  if (error) return <Failure error={error} />;
-  if (!reply) return <Loading rows={2} />;
+  if (!reply) return error ? <Failure error={error} /> : <Loading rows={2} />;
   const state = (one: Tool) => (!one.allowed ? "not allowed" : one.breaker.state !== "closed" ? "paused after failures" : one.available ? "available" : "not set up");
   return (
     <DataTable caption="Tools" rows={reply.tools.filter((one) => !one.internal)} keyOf={(row) => row.domain + row.name} columns={[
@@ -57,8 +55,7 @@ function ToolSection() {
 
 function HealthSection() {
   const [health, error] = useRead(() => get<Health>("/health"), []);
-  if (error) return <Failure error={error} />;
-  if (!health) return <Loading rows={1} />;
+  if (!health) return error ? <Failure error={error} /> : <Loading rows={1} />;
   const resting = Object.keys(health.tools.resting);
   return (
     <dl class="value">

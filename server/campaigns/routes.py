@@ -96,7 +96,7 @@ async def list_campaigns(request: Request, query: Annotated[CampaignQuery, Query
         "total": matches.total,
         "offset": query.offset,
         "detectedFilters": active_filters(resolved.filters),
-        "notes": [*resolved.notes, *resolved.absent],
+        "notes": [*await _sample_notes(request), *resolved.notes, *resolved.absent],
         "indexedAt": indexed_at and indexed_at.isoformat(),
     }
 
@@ -162,7 +162,7 @@ async def import_campaign_file(request: Request, query: Annotated[ImportQuery, Q
         reading = FileRequest(kind, options, query.encoding, owner)
         is_first = await index.count() == 0
         report = await import_campaigns(index, file, reading, all_or_nothing=query.allOrNothing)
-    return {**report, "notes": [*report["notes"], _OWN]} if is_first and report["imported"] else report
+    return {**report, "notes": [_OWN, *report["notes"]]} if is_first and report["imported"] else report
 
 
 _OWN: Final = "your own campaigns are searched from now on, and the sample library no longer"
@@ -237,6 +237,10 @@ async def delete_search(name: str, request: Request) -> dict[str, Any]:
     storage, owner = app_context(request).storage, current_owner(request)
     await searches.delete(storage, owner, name)
     return {"searches": await searches.list_all(storage, owner)}
+
+
+async def _sample_notes(request: Request) -> list[str]:
+    return await libraries.sample_notes(app_context(request).storage, current_owner(request))
 
 
 async def _resolve(request: Request, loose: LooseFilters) -> tuple[CampaignIndex, Resolved]:

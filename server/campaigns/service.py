@@ -34,7 +34,7 @@ from callsheet.storage.runs.records import Run, RunRequest
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import Thread
 from callsheet.tools.campaigns.file_reading import FileRequest, read_file
-from callsheet.tools.campaigns.libraries import library, resolve
+from callsheet.tools.campaigns.libraries import library, resolve, sample_notes
 from callsheet.tools.campaigns.results import for_model
 from callsheet.tools.campaigns.search import search_again
 
@@ -122,7 +122,9 @@ def reply_builder(storage: Storage) -> BuildReply:
     """Return the function that builds the reply to a run."""
 
     async def build(run: Run, state: Mapping[str, Any]) -> dict[str, Any]:
-        view = turn_view(run.thread, state)
+        begins = sum(one.type == "human" for one in state.get("messages", ())) == 1
+        notes = await sample_notes(storage, run.owner) if begins else []
+        view = {**turn_view(run.thread, state), "notes": notes}
         return view | await turn_use(storage, run.owner, run.thread, state)
 
     return build

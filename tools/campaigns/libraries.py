@@ -15,6 +15,8 @@ from callsheet.storage import Storage
 from callsheet.storage.campaigns import library as stored
 from callsheet.storage.campaigns.index import CampaignIndex, GroupBy
 
+SAMPLE: Final = "This is the sample library of invented campaigns; it is searched until you import your own."
+
 
 async def library(storage: Storage, owner: str) -> CampaignIndex:
     """Return the library to search: the owner's, or the bundled one for an owner without campaigns.
@@ -30,6 +32,12 @@ async def own_library(storage: Storage, owner: str) -> CampaignIndex:
     Raises `Invalid` for a wrong setting of the embeddings.
     """
     return await stored.own_library(storage, owner, configured_embeddings())
+
+
+async def sample_notes(storage: Storage, owner: str) -> list[str]:
+    """Return the sentence that the campaigns are invented; none for an owner with campaigns."""
+    own = await stored.has_own_library(storage, owner, configured_embeddings())
+    return [] if own else [SAMPLE]
 
 
 async def delete_library(storage: Storage, owner: str) -> None:

@@ -21,7 +21,7 @@ from callsheet.state.sentences import sentence_spans
 from callsheet.storage import current
 from callsheet.tools.call import Scope
 from callsheet.tools.campaigns.libraries import library, library_values
-from callsheet.tools.campaigns.results import NO_OFFERS, for_model
+from callsheet.tools.campaigns.results import ABSENT, NO_OFFERS, for_model
 from callsheet.tools.guard.arguments import read_arguments, repair_off_loop
 from callsheet.tools.guard.outcome import failed_outcome, tool_message
 
@@ -198,10 +198,11 @@ def _search_note(output: Mapping[str, Any]) -> str:
     }
     if by == "filter" and names:
         looked[by] = f"Searched by {', '.join(names)}."
+    absent = " ".join(output.get(ABSENT, ()))
     if output["count"] and by != "words":
-        return ""
+        return absent
     lacks = "No campaign of this library has an offer." if output.get(NO_OFFERS) else ""
-    return f"{looked.get(by, '')} {lacks}".strip()
+    return " ".join(filter(None, (looked.get(by, ""), absent, lacks)))
 
 
 def result_text(outputs: Sequence[Mapping[str, Any]]) -> str:

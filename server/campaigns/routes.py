@@ -4,7 +4,6 @@ import asyncio
 import tempfile
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
 from fastapi import Query, Request
@@ -42,7 +41,7 @@ from callsheet.server.http.requests import (
 from callsheet.state.campaigns.campaign import Campaign
 from callsheet.state.campaigns.filters import Filters
 from callsheet.state.campaigns.importing import to_csv
-from callsheet.state.campaigns.reading import LooseFilters, Resolved, active_filters, resolve_filters
+from callsheet.state.campaigns.reading import LooseFilters, Resolved, active_filters
 from callsheet.state.errors import Missing
 from callsheet.state.uploads import MAX_IMPORT
 from callsheet.storage.campaigns import searches
@@ -97,7 +96,7 @@ async def list_campaigns(request: Request, query: Annotated[CampaignQuery, Query
         "total": matches.total,
         "offset": query.offset,
         "detectedFilters": active_filters(resolved.filters),
-        "notes": list(resolved.notes),
+        "notes": [*await _sample_notes(request), *resolved.notes, *resolved.absent],
         "indexedAt": indexed_at and indexed_at.isoformat(),
     }
 
@@ -163,7 +162,7 @@ async def import_campaign_file(request: Request, query: Annotated[ImportQuery, Q
         reading = FileRequest(kind, options, query.encoding, owner)
         is_first = await index.count() == 0
         report = await import_campaigns(index, file, reading, all_or_nothing=query.allOrNothing)
-    return {**report, "notes": [*report["notes"], _OWN]} if is_first and report["imported"] else report
+    return {**report, "notes": [_OWN, *report["notes"]]} if is_first and report["imported"] else report
 
 
 _OWN: Final = "your own campaigns are searched from now on, and the sample library no longer"
@@ -240,10 +239,13 @@ async def delete_search(name: str, request: Request) -> dict[str, Any]:
     return {"searches": await searches.list_all(storage, owner)}
 
 
+async def _sample_notes(request: Request) -> list[str]:
+    return await libraries.sample_notes(app_context(request).storage, current_owner(request))
+
+
 async def _resolve(request: Request, loose: LooseFilters) -> tuple[CampaignIndex, Resolved]:
     index = await libraries.library(app_context(request).storage, current_owner(request))
-    values = await libraries.library_values(index)
-    return index, resolve_filters(loose, await index.newest(), datetime.now(UTC).date(), values)
+    return index, await libraries.resolve(index, loose)
 
 
 API: Final = FeatureApi(

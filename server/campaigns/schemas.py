@@ -72,6 +72,8 @@ class CampaignAnswer(TypedDict):
     suggestions: list[str]
     truncated: bool
     """True if the turn ended at its bound of searches."""
+    notes: list[str]
+    """In the first reply of a conversation, that the sample library of invented campaigns is searched."""
     steps: list[ToolCall]
     provider: str
     providerReason: str
@@ -87,6 +89,7 @@ class CampaignPage(TypedDict):
     offset: int
     detectedFilters: ActiveFilters
     notes: list[str]
+    """Remarks: on the sample library of invented campaigns, and how the filters were read."""
     indexedAt: str | None
     """Time when the index of this machine took in its last change; null in PostgreSQL."""
 

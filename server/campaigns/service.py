@@ -3,7 +3,6 @@
 import asyncio
 import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping
-from datetime import UTC, datetime
 from typing import IO, Any, Final
 
 from callsheet.server.artefacts.service import (
@@ -26,7 +25,7 @@ from callsheet.server.http.requests import identifier
 from callsheet.state.approvals import consent
 from callsheet.state.campaigns.campaign import Campaign
 from callsheet.state.campaigns.filters import Filters
-from callsheet.state.campaigns.reading import LooseFilters, resolve_filters
+from callsheet.state.campaigns.reading import LooseFilters
 from callsheet.state.campaigns.workflow import EARLIER_SOURCES, LastResult
 from callsheet.state.errors import Conflict, Invalid, Missing, Refused
 from callsheet.storage.campaigns.index import CampaignIndex
@@ -35,7 +34,7 @@ from callsheet.storage.runs.records import Run, RunRequest
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import Thread
 from callsheet.tools.campaigns.file_reading import FileRequest, read_file
-from callsheet.tools.campaigns.libraries import library, library_values
+from callsheet.tools.campaigns.libraries import library, resolve, sample_notes
 from callsheet.tools.campaigns.results import for_model
 from callsheet.tools.campaigns.search import search_again
 
@@ -56,8 +55,7 @@ async def question_run(worker: Worker, body: CampaignChat, caller: RequestContex
     base: dict[str, Any] = {}
     if body.applyFiltersToQuery is not False and body.activeFilters not in (None, LooseFilters()):
         index = await library(storage, caller.owner)
-        newest, values = await index.newest(), await library_values(index)
-        resolved = resolve_filters(body.activeFilters, newest, datetime.now(UTC).date(), values)
+        resolved = await resolve(index, body.activeFilters)
         base = resolved.filters.model_dump(mode="json")
     graph_input = {
         "base_filters": base,
@@ -124,7 +122,9 @@ def reply_builder(storage: Storage) -> BuildReply:
     """Return the function that builds the reply to a run."""
 
     async def build(run: Run, state: Mapping[str, Any]) -> dict[str, Any]:
-        view = turn_view(run.thread, state)
+        begins = sum(one.type == "human" for one in state.get("messages", ())) == 1
+        notes = await sample_notes(storage, run.owner) if begins else []
+        view = {**turn_view(run.thread, state), "notes": notes}
         return view | await turn_use(storage, run.owner, run.thread, state)
 
     return build

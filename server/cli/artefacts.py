@@ -162,7 +162,7 @@ def _show_turn(client: ServerClient, args: Args, message: TurnMessage, reply: Ma
     kind, name = message.kind, _id(message.kind, reply)
     seen = kind is ADS and reply["created"]
     view = client.get(kind.shows.format(id=path_part(name))) if seen else reply
-    label, example = "Go on", kind.beginning if reply.get("scenes") == [] else kind.refinement
+    label, example = "Go on", kind.follow_up(reply)
     if reply.get("question") or reply.get("interrupt"):
         label, example = "Answer", answers.example(client, reply)
     elif str(message.text).casefold() == example or not reply.get("narration", True):

@@ -59,6 +59,11 @@ class Kind:
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Options of `new` and `chat`, as for argparse, by flag; they are fields of the request."""
 
+    def follow_up(self, reply: Mapping[str, Any]) -> str:
+        """Return a message that may follow a reply; a refinement only where there is something to refine."""
+        is_empty = [] in (reply.get("scenes"), reply.get("campaigns"))
+        return self.beginning if is_empty else self.refinement
+
     @property
     def item(self) -> str:
         """One of its list, in sentences without an article."""
@@ -197,6 +202,7 @@ CAMPAIGNS: Final = Kind(
     deletes=KindRoute("DELETE", "/api/campaigns/{id}"),
     example="what are the offers from cash back, premium campaigns",
     refinement="only the urgent ones",
+    beginning="what is the most common channel",
     versioned=False,
 )
 KINDS: Final = (ADS, PAGES, LESSONS, VIDEOS, CAMPAIGNS)

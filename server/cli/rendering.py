@@ -50,6 +50,7 @@ def turn_parts(kind: Kind, reply: View, view: View) -> Iterator[RenderableType]:
     message = reply.get("response") if kind is CAMPAIGNS else reply.get("message")
     if message:
         yield text(message)
+    yield from (text(note, "dim") for note in reply.get("notes") or () if kind is CAMPAIGNS)
     receipt = reply.get("receipt")
     if receipt and receipt["text"] not in (message or ""):
         yield text(receipt["text"], "dim")

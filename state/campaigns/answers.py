@@ -141,6 +141,8 @@ class _Check:
         """Return the mention of a declared value, of whatever dimension."""
         if fold(text) in {fold(one) for one in self.evidence.companies}:
             return Mention("company", self._company(text))
+        if own := sorted(pair for pair in words.own_values(self.evidence) if pair[1] == fold(text)):
+            return Mention(*own[0])
         for name in VALUES_OF:
             if value := match_value(name, text):
                 return Mention(name, fold(value))

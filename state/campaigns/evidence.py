@@ -4,6 +4,7 @@ Filters, words and groups give a set whose size is known. A search by meaning gi
 they can be cited, but they prove no count.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -27,6 +28,7 @@ Values = Mapping[str, frozenset[str]]
 
 PREFIX: Final = 5
 """Letters by which forms of a word are the same."""
+_EMPTIED: Final = re.compile(r"\d+ without (\w+)")
 _UNPROVEN: Final = frozenset({"id", "capture_date", "image_s3_urls"})
 """Fields whose numbers prove no figure: `c-0012` is not 12 dollars."""
 
@@ -226,7 +228,7 @@ def _result(output: Mapping[str, Any]) -> Result:
         query=plain_words(str(output.get("query", ""))),
         days=(days.get("start") or "", days.get("end") or ""),
         emptied_by=frozenset(
-            note.rpartition(" ")[2] for note in output.get("notes", ()) if " without " in note
+            match[1] for note in output.get("notes", ()) if (match := _EMPTIED.fullmatch(note))
         ),
     )
     return Result(conditions, campaigns, is_ranked)

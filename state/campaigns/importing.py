@@ -101,6 +101,7 @@ class Survey:
     decimal: amounts.Mark | None = None
     known_value_props: bool = False
     """True if every value proposition of the file is one of the known ones in other words."""
+    notes: tuple[str, ...] = ()
     defaults: Mapping[str, str] = field(default_factory=dict)
     has_ids: bool = True
 
@@ -128,7 +129,8 @@ def survey(
         columns,
         evidence.orders.pop() if len(evidence.orders) == 1 else None,
         evidence.mark(semicolons=semicolons),
-        evidence.has_known_value_props(),
+        not evidence.other_value_props,
+        evidence.notes(),
         options.defaults,
         "id" in columns.fields.values(),
     )
@@ -155,8 +157,16 @@ class _Evidence:
         elif name in _NUMBERS and ("." in value or "," in value):
             self._marks |= amounts.decimal_marks(value, is_count=name.startswith("volume"))
 
-    def has_known_value_props(self) -> bool:
-        return all(match_value("value_prop", part) for part in self._value_props)
+    @property
+    def other_value_props(self) -> list[str]:
+        """Value propositions that are none of the known ones, in order."""
+        return sorted(part for part in self._value_props if not match_value("value_prop", part))
+
+    def notes(self) -> tuple[str, ...]:
+        others = self.other_value_props
+        if not others or len(others) == len(self._value_props):
+            return ()
+        return (f"value propositions are kept as written, since {others[0]!r:.80} is none of the known ones",)
 
     def mark(self, *, semicolons: bool) -> amounts.Mark | None:
         if self._marks:

@@ -253,8 +253,8 @@ def _matches(text: str, evidence: SearchEvidence) -> Iterator[tuple[str, str, re
         yield from ((dimension, value, match) for match in spelled.finditer(text))
 
 
-def _patterns(evidence: SearchEvidence) -> Mapping[tuple[str, str], re.Pattern[str]]:
-    """Return the spellings of the known values and of those in the evidence, the longest names first."""
+def own_values(evidence: SearchEvidence) -> set[tuple[str, str]]:
+    """Return the folded values of the filters, tables and campaigns of the evidence, with their dimension."""
     own = {
         (name, value)
         for one in evidence.sets
@@ -264,12 +264,26 @@ def _patterns(evidence: SearchEvidence) -> Mapping[tuple[str, str], re.Pattern[s
         for value in values
     }
     own |= {("product", fold(one["primary_product"])) for one in evidence.campaigns.values()}
-    own |= {
+    return own | {
         ("value_prop", fold(prop)) for one in evidence.campaigns.values() for prop in one["key_value_props"]
     }
-    spelled = {(name, value): r"[\W_]+".join(map(re.escape, value.split())) + "s?" for name, value in own}
+
+
+def _patterns(evidence: SearchEvidence) -> Mapping[tuple[str, str], re.Pattern[str]]:
+    """Return the spellings of the known values and of those in the evidence, the longest names first.
+
+    A value of the evidence that a known one is spelled like comes before it: `cash back` of a library.
+    """
+    spelled = {
+        (name, value): r"[\W_]+".join(map(re.escape, value.split())) + "s?"
+        for name, value in own_values(evidence)
+    }
     known = {(name, fold(value)): text for name, each in _SPELLINGS.items() for value, text in each.items()}
-    ordered = sorted({**spelled, **known}.items(), key=lambda one: (one[0][0] != "product", -len(one[1])))
+    lengths = {key: len(text) for key, text in {**spelled, **known}.items()}
+    for name, value in spelled.keys() - known.keys():
+        alike = (key for key, text in known.items() if key[0] == name and _pattern(text).fullmatch(value))
+        lengths[name, value] = max([lengths[name, value], *(lengths[key] + 1 for key in alike)])
+    ordered = sorted({**spelled, **known}.items(), key=lambda one: (one[0][0] != "product", -lengths[one[0]]))
     return {key: _pattern(text) for key, text in ordered}
 
 

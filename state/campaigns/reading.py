@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, timedelta
+from difflib import get_close_matches
 from functools import lru_cache
 from typing import Annotated, Any, Final, NamedTuple
 
@@ -112,6 +113,10 @@ _ABSENT: Final = frozenset(
     {"", "null", "none", "any", "all", "any date", "all dates", "all time", "any time", "anytime", "ever"}
 )
 _MAX_VALUES: Final = 50
+_MAX_NEAR: Final = 5
+"""Values that are named instead of an absent one."""
+_ALIKE: Final = 0.7
+"""Share of equal letters from which a value is near."""
 _MAX_WORD: Final = 200
 _MAX_DATES: Final = 100
 """Characters of a range of days that are read."""
@@ -198,6 +203,8 @@ class Resolved(NamedTuple):
 
     filters: Filters
     notes: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
+    """Sentences for values that no campaign of the library has, each with the nearest that it has."""
 
 
 def resolve_filters(
@@ -205,13 +212,14 @@ def resolve_filters(
 ) -> Resolved:
     """Return the exact filters; raise `Invalid` that lists the values for an unknown one.
 
-    `library` has the channels and value propositions of the library, which come before the known ones.
+    `library` has the values of the library by dimension, which come before the known ones: a word means the
+    values that are spelled like it, and a known value means all of the library that mean the same.
     `newest` is the newest day in the library: where nothing lies in the last `RECENT_DAYS`, "recent" ends
     with it.
     """
     notes: list[str] = []
     included = _without_everything(_resolve_values(loose, library), library)
-    excluded = _resolve_values(loose.exclude, library) if loose.exclude else {}
+    excluded = _flat(_resolve_values(loose.exclude, library)) if loose.exclude else {}
     dates = _resolve_dates(loose.date_range, newest, today, notes.append)
     filters = Filters(
         **included,
@@ -265,33 +273,45 @@ def without_filter(filters: Filters, name: str) -> Filters:
     return filters.model_copy(update={name: Filters.model_fields[name].default})
 
 
-def _resolve_values(loose: LooseValues, library: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
+_Meanings = Mapping[str, Sequence[Sequence[str]]]
+"""By dimension the values that each word means."""
+
+
+def _resolve_values(loose: LooseValues, library: Mapping[str, Sequence[str]]) -> _Meanings:
     """Return exact values; a word of another dimension goes there ("Premium" is a sentiment)."""
-    values: dict[str, list[str]] = {name: [] for name in DIMENSIONS}
+    meanings: dict[str, list[Sequence[str]]] = {name: [] for name in DIMENSIONS}
     for name in DIMENSIONS:
-        for word in getattr(loose, name):
-            if not word.strip():
-                continue
-            if name not in VALUES_OF:
-                values[name].append(word.strip())
-                continue
-            for place, value in _known_values(name, word, library):
-                values[place].append(value)
-    return {name: tuple(dict.fromkeys(words)) for name, words in values.items()}
+        for word in filter(str.strip, getattr(loose, name)):
+            if name in VALUES_OF:
+                for place, values in _known_values(name, word, library):
+                    meanings[place].append(values)
+            else:
+                own = library.get(name, ()) if name == "product" else ()
+                meanings[name].append(_library_values(name, word, own) or [word.strip()])
+    return meanings
 
 
-def _without_everything(
-    values: Mapping[str, tuple[str, ...]], library: Mapping[str, Sequence[str]]
-) -> dict[str, tuple[str, ...]]:
-    """Return the values without a dimension that has all of them: models fill in what was not asked for."""
-    every = {name: {*(library.get(name) or VALUES_OF[name])} for name in VALUES_OF}
+def _flat(meanings: _Meanings) -> dict[str, tuple[str, ...]]:
     return {
-        name: () if name in every and len(every[name]) > 1 and every[name] <= {*words} else words
-        for name, words in values.items()
+        name: tuple(dict.fromkeys(value for values in each for value in values))
+        for name, each in meanings.items()
     }
 
 
-def _known_values(dimension: str, text: str, library: Mapping[str, Sequence[str]]) -> list[tuple[str, str]]:
+def _without_everything(
+    meanings: _Meanings, library: Mapping[str, Sequence[str]]
+) -> dict[str, tuple[str, ...]]:
+    """Return the values without a dimension of which words name all: models fill in what nobody wants."""
+    every = {name: {*(library.get(name) or VALUES_OF[name])} for name in VALUES_OF}
+    return {
+        name: () if name in every and len(meanings[name]) > 1 and every[name] <= {*values} else values
+        for name, values in _flat(meanings).items()
+    }
+
+
+def _known_values(
+    dimension: str, text: str, library: Mapping[str, Sequence[str]]
+) -> list[tuple[str, Sequence[str]]]:
     """Return the values in a text, each with its dimension: of one word, or of several in a row."""
     if known := _known_value(dimension, text, library):
         return [known]
@@ -306,49 +326,85 @@ def _known_values(dimension: str, text: str, library: Mapping[str, Sequence[str]
     return known_values
 
 
-def _known_value(dimension: str, word: str, library: Mapping[str, Sequence[str]]) -> tuple[str, str] | None:
-    for name in (dimension, *(other for other in VALUES_OF if other != dimension)):
-        values = library.get(name, ())
-        value = _library_value(values, word) or match_value(name, word)
+def _known_value(
+    dimension: str, word: str, library: Mapping[str, Sequence[str]]
+) -> tuple[str, Sequence[str]] | None:
+    """Return the values that a word means, with their dimension; those of the library come first."""
+    names = (dimension, *(other for other in VALUES_OF if other != dimension))
+    is_known = match_value(dimension, word) is not None
+    for name in names:
+        by_part = name == dimension or not is_known
+        if values := _library_values(name, word, library.get(name, ()), by_part=by_part):
+            return name, values
+    for name in names:
+        value = match_value(name, word)
         # The other usual channels are in few libraries.
-        if value and (value in values or value not in OTHER_CHANNELS):
-            return name, value
+        if value and value not in OTHER_CHANNELS:
+            return name, [value]
     return None
 
 
-def _library_value(values: Sequence[str], word: str) -> str | None:
-    """Return the value of the library that a word spells, or that alone has all words of it."""
+def _library_values(name: str, word: str, values: Sequence[str], *, by_part: bool = True) -> Sequence[str]:
+    """Return the values of the library that a word means.
+
+    Those that it spells, or that mean the same known value, or with `by_part` the one that has all its words.
+    """
     plain = plain_words(word)
+    if not plain or not values:
+        return ()
+    spelled = [value for value in values if _is_spelled(value, plain)]
+    known = match_value(name, word) if name in VALUES_OF else None
+    if known and (not spelled or _is_spelled(known, plain)):
+        same = [value for value in values if value == known or _meaning_of(name, value) == known]
+        if same:
+            return same
     words = {*plain.split()}
-    fitting = []
-    for value in values if words else ():
-        spelled = plain_words(value)
-        if spelled.replace(" ", "") == plain.replace(" ", ""):
-            return value
-        if words <= {*spelled.split()}:
-            fitting.append(value)
-    return fitting[0] if len(fitting) == 1 else None
+    fitting = [value for value in values if words <= {*plain_words(value).split()}]
+    return spelled or (fitting if by_part and len(fitting) == 1 else ())
+
+
+def _is_spelled(value: str, plain: str) -> bool:
+    return plain_words(value).replace(" ", "") == plain.replace(" ", "")
+
+
+def absent_value(name: str, value: str, library: Sequence[str]) -> str:
+    """Return the sentence about a value that no campaign of a library has, with the nearest that it has."""
+    words = {*plain_words(value).split()}
+    spelled = {plain_words(one): one for one in library}
+    shared = [one for plain, one in spelled.items() if words & {*plain.split()}]
+    alike = [spelled[plain] for plain in get_close_matches(plain_words(value), spelled, cutoff=_ALIKE)]
+    near = [*dict.fromkeys((*shared, *alike))][:_MAX_NEAR]
+    listed = ", ".join(f"“{one}”" for one in near or library[:_MAX_NEAR])
+    verb = f"the nearest {'is' if len(near) == 1 else 'are'}" if near else "it has"
+    thing = f"{name.replace('_', ' ')} “{value}”"
+    return f"No campaign of this library has the {thing}; {verb} {listed or 'none'}."
 
 
 def match_value(dimension: str, word: str) -> str | None:
     """Return the known value that a word means in a dimension; None if none or several fit."""
+    if len(word) > _MAX_WORD or not (plain := plain_words(word)):
+        return None
+    if meaning := _meaning_of(dimension, word):
+        return meaning
+    fitting = [value for value in VALUES_OF[dimension] if {*plain.split()} <= {*plain_words(value).split()}]
+    return fitting[0] if len(fitting) == 1 else None
+
+
+def _meaning_of(dimension: str, word: str) -> str | None:
+    """Return the known value that a word spells, or is a usual word for."""
     # Only short words are remembered, so that what is kept is bounded in bytes.
-    return _match(dimension, word) if len(word) <= _MAX_WORD else None
+    return _spelled_value(dimension, plain_words(word)) if len(word) <= _MAX_WORD else None
 
 
 @lru_cache(maxsize=4_000)
-def _match(dimension: str, word: str) -> str | None:
-    plain = plain_words(word)
+def _spelled_value(dimension: str, plain: str) -> str | None:
     if not plain:
         return None
     for value in VALUES_OF[dimension]:
         spellings = {plain_words(value), *(plain_words(part) for part in value.split("/"))}
         if plain.replace(" ", "") in {spelling.replace(" ", "") for spelling in spellings}:
             return value
-    if alias := _ALIASES[dimension].get(plain):
-        return alias
-    fitting = [value for value in VALUES_OF[dimension] if {*plain.split()} <= {*plain_words(value).split()}]
-    return fitting[0] if len(fitting) == 1 else None
+    return _ALIASES[dimension].get(plain)
 
 
 def plain_words(text: str) -> str:

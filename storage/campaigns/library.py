@@ -52,6 +52,11 @@ async def library(storage: Storage, owner: str, embeddings: Embeddings | None = 
     return own if await own.has_campaigns() else libraries.sample
 
 
+async def has_own_library(storage: Storage, owner: str, embeddings: Embeddings | None = None) -> bool:
+    """Return whether the owner has campaigns; the bundled library is searched for one who has none."""
+    return await (await (await _libraries(storage, embeddings)).own(owner)).has_campaigns()
+
+
 async def own_library(storage: Storage, owner: str, embeddings: Embeddings | None = None) -> CampaignIndex:
     """Return the owner's own library, which may be empty: the one to change."""
     return await (await _libraries(storage, embeddings)).own(owner)

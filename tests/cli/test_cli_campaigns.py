@@ -37,6 +37,35 @@ def test_an_import_of_no_row_shows_the_fields_that_the_headings_gave(run_command
     assert "--mapping" in words
 
 
+NARROW = "only the urgent ones"
+
+
+def test_an_answer_says_once_that_the_campaigns_are_invented(run_command: RunCommand) -> None:
+    """E29: in the first answer of a conversation, until there are campaigns of one's own."""
+    note = "sample library of invented campaigns"
+    first = run_command("ask", "how many email campaigns are there")
+    assert " ".join(first.out.split()).count(note) == 1
+    reply = json.loads(run_command("ask", "how many email campaigns are there", "--json").out)
+    assert (len(reply["notes"]), note in reply["notes"][0]) == (1, True)
+    second = run_command("campaigns", "chat", reply["conversationId"], NARROW, "--json")
+    assert json.loads(second.out)["notes"] == []
+    [listed] = json.loads(run_command("campaigns", "list", "--json").out)["notes"]
+    assert note in listed
+    write(CSV.encode())
+    assert run_command("campaigns", "import", "own.csv", "--defaults", '{"channel": "email"}').code == 0
+    reply = json.loads(run_command("ask", "how many email campaigns are there", "--json").out)
+    assert (reply["total"], reply["notes"]) == (1, [])
+
+
+def test_narrowing_is_offered_only_where_there_is_something_to_narrow(run_command: RunCommand) -> None:
+    """E-R6, X13: after a declined first question or no match it had led to nothing."""
+    assert NARROW in run_command("ask", "how many email campaigns are there").out
+    for question in ("please do the dishes", 'find campaigns mentioning "zebra crossing"'):
+        shown = run_command("ask", question)
+        assert NARROW not in shown.out + shown.err
+        assert "what is the most common channel" in shown.out
+
+
 def test_an_import_refuses_an_id_that_no_address_can_name(run_command: RunCommand) -> None:
     write(b"id,company,channel,capture_date\nexport,Nordlys,email,2026-01-01\n")
     result = run_command("campaigns", "import", "own.csv")

@@ -141,7 +141,9 @@ def _survey(table: Table, options: ImportOptions) -> tuple[Survey, FileReport]:
     decided = survey(headings, table.rows(), options, semicolons=table.semicolons)
     columns = decided.columns
     report = FileReport(
-        columns=dict(columns.fields), ignored_columns=list(columns.ignored), notes=list(table.notes)
+        columns=dict(columns.fields),
+        ignored_columns=list(columns.ignored),
+        notes=[*table.notes, *decided.notes],
     )
     if not decided.has_ids and columns.fields:
         report.notes.append("the file has no ids, so each row has one that follows from its cells")

@@ -18,6 +18,8 @@ FULL: Final = "campaigns"
 COMPANIES: Final = "libraryCompanies"
 """Key of the library's companies, which a statement must not name unless they were returned; likewise."""
 
+ABSENT: Final = "absentValues"
+"""Key of sentences for values of the filters that no campaign of the library has."""
 NO_OFFERS: Final = "noOffers"
 """Key that is true where a search may be about an offer, and no campaign of the library has one."""
 
@@ -37,6 +39,7 @@ def search_result(
         "summary_for_llm": "\n".join([heading, *(_line(match) for match in shown)]),
         "detectedFilters": active_filters(resolved.filters),
         **({"notes": list(resolved.notes)} if resolved.notes else {}),
+        **({ABSENT: list(resolved.absent)} if resolved.absent else {}),
         FULL: [campaign_data(match.campaign) for match in matches.matches],
     }
 
@@ -73,7 +76,8 @@ def _heading(total: int, shown: int, resolved: Resolved) -> str:
     conditions = active_filters(resolved.filters)
     about = f" for {conditions}" if conditions else ""
     if not total:
-        return " ".join([f"No campaign matches{about}.", *(f"There are {one}." for one in resolved.notes)])
+        notes = (f"There are {one}." for one in resolved.notes)
+        return " ".join([f"No campaign matches{about}.", *resolved.absent, *notes])
     part = f"; the first {shown}" if shown < total else ""
     return f"{match_words(total)}{about}{part}:"
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from datetime import UTC, datetime
 from typing import Any, Final, Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
@@ -14,14 +13,13 @@ from callsheet.state.campaigns.reading import (
     Resolved,
     active_filters,
     merge_filters,
-    resolve_filters,
     without_filter,
 )
 from callsheet.state.campaigns.workflow import LastResult
 from callsheet.storage import current
 from callsheet.storage.campaigns.index import CampaignIndex, GroupBy, Matches, TextField
 from callsheet.tools.call import Call
-from callsheet.tools.campaigns.libraries import library, library_values
+from callsheet.tools.campaigns.libraries import library, resolve
 from callsheet.tools.campaigns.results import COMPANIES, NO_OFFERS, group_result, search_result
 from callsheet.tools.registry import tool
 
@@ -82,7 +80,7 @@ async def search(args: Search, call: Call) -> dict[str, Any]:
     index, resolved = await _prepare(args, call)
     matches = await _matches(index, args.by, args.query, resolved.filters, args.embedding_field)
     if not matches.total and args.by != "meaning":
-        resolved = Resolved(resolved.filters, (*resolved.notes, *await _reasons(index, args, resolved)))
+        resolved = resolved._replace(notes=(*resolved.notes, *await _reasons(index, args, resolved)))
     if args.group_by:
         groups = await index.group(resolved.filters, args.group_by)
         result = group_result(groups, args.group_by, matches, resolved)
@@ -133,13 +131,12 @@ async def _prepare(args: Search, call: Call) -> tuple[CampaignIndex, Resolved]:
     """Return the library and the exact filters, those of the page included."""
     index = await library(await current(), call.scope.owner)
     loose = LooseFilters(**{name: getattr(args, name) for name in LooseFilters.model_fields})
-    values = await library_values(index)
-    own = resolve_filters(loose, await index.newest(), datetime.now(UTC).date(), values)
+    own = await resolve(index, loose)
     base = Filters.model_validate(json.loads(call.scope.facts.get(BASE) or "{}"))
     filters = merge_filters(base, own.filters)
     if args.by == "offers":
         filters = filters.model_copy(update={"has_offer": True})
-    return index, Resolved(filters, own.notes)
+    return index, own._replace(filters=filters)
 
 
 TOOLS: Final = (search,)

@@ -1,10 +1,10 @@
 """The offline model on campaigns: words of enums are filters, quoted words a phrase; others are declined."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from callsheet.providers.offline.conversation import OfflineConversation, OfflineReply, PastTurn, PlannedCall
+from callsheet.providers.offline.conversation import OfflineConversation, OfflineReply, PastCall, PlannedCall
 from callsheet.providers.offline.grammar import Form, FormMatch, decline, match
 from callsheet.state.campaigns.campaign import CHANNELS, SENTIMENTS, VISUAL_STYLES
 from callsheet.state.campaigns.counting import match_words
@@ -73,11 +73,12 @@ def answer(conversation: OfflineConversation) -> OfflineReply:
     text = conversation.turn.text
     results = [call.result or {} for call in conversation.turn.calls if call.name != "answer"]
     if not results:
-        request = _search(text, conversation.turns[:-1])
+        calls = [call for turn in conversation.turns[:-1] for call in turn.calls if call.name == "search"]
+        request = _search(text, calls)
         if isinstance(request, str) or "search" not in conversation.tools:
-            return OfflineReply(
-                decline(text, request if isinstance(request, str) else "", FORMS), refused=True
-            )
+            forms = FORMS if calls and (calls[-1].result or {}).get("count") else FORMS[:-1]
+            advice = request if isinstance(request, str) else ""
+            return OfflineReply(decline(text, advice, forms), refused=True)
         return OfflineReply("", (PlannedCall("search", request),))
     if "error" in results[-1]:
         return OfflineReply(f"I could not search: {results[-1]['error']}.")
@@ -87,7 +88,7 @@ def answer(conversation: OfflineConversation) -> OfflineReply:
     return OfflineReply("", (PlannedCall("answer", {"statements": statements}),))
 
 
-def _search(text: str, earlier: tuple[PastTurn, ...]) -> dict[str, Any] | str:
+def _search(text: str, earlier: Sequence[PastCall]) -> dict[str, Any] | str:
     """Return the arguments of a search, or what was not understood, as advice to the person."""
     requests = match(text, FORMS)
     if len(requests) != 1:
@@ -104,13 +105,11 @@ def _search(text: str, earlier: tuple[PastTurn, ...]) -> dict[str, Any] | str:
 
 
 def _filter_search(
-    request: FormMatch, filters: dict[str, Any], earlier: tuple[PastTurn, ...]
+    request: FormMatch, filters: dict[str, Any], earlier: Sequence[PastCall]
 ) -> dict[str, Any] | str:
     """Return the arguments of a search by filters; a follow-up adds them to those of the last search."""
     if request.form == "campaign.follow":
-        calls = (call for turn in reversed(earlier) for call in reversed(turn.calls))
-        last = next((call for call in calls if call.name == "search"), None)
-        return _narrow(last.args, filters) if last and filters else ""
+        return _narrow(earlier[-1].args, filters) if earlier and filters else ""
     more: dict[str, Any] = {"has_offer": True} if request.form == "campaign.offers" else {}
     if "group" in request.slots:
         more["group_by"] = request.slots["group"].casefold().replace("style", "visual_style")

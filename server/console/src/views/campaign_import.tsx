@@ -63,7 +63,7 @@ export function ImportDialog({ onClose, onDone }: { onClose: () => void; onDone:
             <p><strong class="num">{count(report.imported, "campaign")} imported</strong>, {report.new} of them new; {count(report.refusedCount, "row")} not imported.</p>
             <Lines title="Not imported" lines={report.refused} total={report.refusedCount} />
             <Lines title="Values left out" lines={report.warnings} total={report.warningCount} />
-            {report.notes.length > 0 && <details class="fold"><summary>Values read in another way than they are written</summary><ul class="report">{report.notes.map((one) => <li key={one}>{one}</li>)}</ul></details>}
+            {report.notes.length > 0 && <ul class="report" aria-label="Notes">{report.notes.map((one) => <li key={one}>{one}</li>)}</ul>}
             <details class="fold" open={report.ignoredColumns.length > 0}>
               <summary>Columns{report.ignoredColumns.length > 0 ? `: ${count(report.ignoredColumns.length, "column")} not imported` : ""}</summary>
               <div class="columns">

@@ -92,11 +92,12 @@ def own_segments(data: Mapping[str, Any], changed: Iterable[str]) -> dict[str, l
     return {OWN: [*own]} if own else {}
 
 
-def speech_words(seconds: float, *, measured: bool) -> str:
-    """Return the length of a narration's speech in words, as it was rendered or by estimate."""
-    if measured:
-        return f"{seconds:.1f} s of it spoken, measured"
-    return f"about {seconds:.0f} s of it spoken, by estimate"
+def length_words(planned_s: float, speech_s: float, sound_s: float | None = None) -> str:
+    """Return the length of a narration in words: as planned, with its speech by estimate or its sound."""
+    planned = f"planned for {planned_s:g} s"
+    if sound_s is None:
+        return f"{planned}, about {speech_s:.0f} s of it spoken, by estimate"
+    return f"{planned}; the sound lasts {sound_s:.1f} s, {speech_s:.1f} s of it spoken (measured)"
 
 
 def reading_levels(target: str, measured: float | None) -> str:
@@ -137,6 +138,11 @@ class Narration(BaseModel):
         return reading_levels(self.reading_level, self.readability.grade if self.readability else None)
 
     @property
+    def length_words(self) -> str:
+        """Its planned length, with the length of its speech by estimate."""
+        return length_words(self.total_duration, sum(segment.speech_duration for segment in self.segments))
+
+    @property
     def facts(self) -> frozenset[str]:
         """Ids of the facts it states."""
         return frozenset(fact for segment in self.segments for fact in segment.facts)
@@ -168,11 +174,6 @@ class Narration(BaseModel):
             kept.append(f"{_HARDER} {grade:g}, harder than {level}: the facts have no easier ones")
         measured = Readability(formula=student.FORMULA, grade=grade, within=within)
         return self.model_copy(update={"readability": measured, "warnings": tuple(kept)})
-
-    @property
-    def estimated_speech_s(self) -> float:
-        """Seconds that its words take at the lesson's speaking rate."""
-        return sum(segment.speech_duration for segment in self.segments)
 
 
 class Slot(NamedTuple):

@@ -99,7 +99,7 @@ def _parts(text: str, language: str, lines_at_once: int = _LINES) -> list[str]:
 def _markdown(narration: Narration, times: Times) -> str:
     del times
     facts = f"{narration.level_words} · {narration.key_terms_count} key terms"
-    head = [f"# {escape_markdown(narration.topic)}", f"{narration.total_duration} s · {facts}"]
+    head = [f"# {escape_markdown(narration.topic)}", f"{narration.length_words} · {facts}"]
     return "\n\n".join([*head, *(_section(segment) for segment in narration.segments)]) + "\n"
 
 

@@ -462,6 +462,10 @@ async def test_the_length_of_speech_is_an_estimate_until_the_narration_was_rende
 ) -> None:
     reply = await lesson_client.create_narration()
     seconds = sum(one["speech_duration"] for one in reply["narration"]["segments"])
-    words = f"about {seconds:.0f} s of it spoken, by estimate"
-    assert f"60 s in 4 segments, {words}." in reply["message"]
-    assert (await lesson_client.get_session())["speech"] == words
+    words = f"planned for 60 s, about {seconds:.0f} s of it spoken, by estimate"
+    assert f"The narration is ready, with 4 segments: {words}." in reply["message"]
+    assert reply["speech"] == words
+    session = await lesson_client.get_session()
+    assert (session["speech"], session["segmentTimes"]) == (words, None)
+    text = (await lesson_client.request("GET", f"{NARRATION}?format=md")).text
+    assert text.splitlines()[2].startswith(f"{words} · reading level")

@@ -421,11 +421,10 @@ def _describe_student(who: Student) -> str:
 
 def _narration_message(script: Narration, changed: Sequence[str], kept: Sequence[str]) -> str:
     if len(changed) + len(kept) == len(script.segments):
-        speech = narration.speech_words(script.estimated_speech_s, measured=False)
-        length = f"{script.total_duration} s in {len(script.segments)} segments, {speech}"
         names = ", ".join(kept)
         stays = f"Kept as you changed it: {names}; name it to have it written again." if kept else ""
-        return f"The narration is ready: {length}. {stays}".strip()
+        ready = f"The narration is ready, with {len(script.segments)} segments: {script.length_words}."
+        return f"{ready} {stays}".strip()
     if not changed:
         return "The narration is unchanged: there is no other wording for it."
     return f"Rewritten: {', '.join(changed)}; the rest is unchanged."

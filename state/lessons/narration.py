@@ -22,6 +22,13 @@ PURPOSES: Final[Mapping[Kind, str]] = {
     "process_explanation": "Explain how and why, step by step",
     "conclusion": "Tie the ideas together so that they are remembered",
 }
+
+
+def kind_name(kind: str) -> str:
+    """Return the name of a kind of segment as people are shown it."""
+    return kind.replace("_", " ")
+
+
 SHORTEST_S: Final = 15
 LONGEST_S: Final = 600
 DEFAULT_S: Final = 60

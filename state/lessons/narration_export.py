@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from callsheet.state.errors import Invalid
 from callsheet.state.languages import find
-from callsheet.state.lessons.narration import Narration, Segment, length
+from callsheet.state.lessons.narration import Narration, Segment, kind_name, length
 from callsheet.state.lessons.slides import slides
 
 _LINE: Final = 42
@@ -104,7 +104,7 @@ def _markdown(narration: Narration, times: Times) -> str:
 
 
 def _section(segment: Segment) -> str:
-    title = segment.type.replace("_", " ").capitalize()
+    title = kind_name(segment.type).capitalize()
     lines = [
         f"## {title} ({_clock(segment.start_time)}–{_clock(segment.start_time + segment.duration)})",
         escape_markdown(segment.narration),

@@ -99,20 +99,20 @@ async def generateNarrationTool(args: NarrationRequest, call: Call) -> dict[str,
         raise Invalid("the teacher has not chosen facts yet", remedy="wait for the choice")
     brief, warnings = _narration_brief(args, newest, call)
     earlier, only = await _narration_to_change(args, brief, newest["narration"], call)
-    keep = _segments_to_keep(args, brief, newest["narration"])
+    keep = [one for one in _segments_to_keep(args, brief, newest["narration"]) if one.id not in only]
     written = await narration_writer.write_narration(
-        brief, model=call.scope.model, earlier=earlier, only=only, keep=keep
+        brief, model=call.scope.model, earlier=earlier, only=only, keep=keep, spread=not args.segments
     )
     _require_other_words(args, written.narration, newest["narration"])
     previous = newest["narration"].data if newest["narration"] else {}
     own, lost = _own_segments(args, written, previous)
     if lost and newest["narration"]:
-        names, version = ", ".join(lost), newest["narration"].id
+        names, version = ", ".join(map(narration.kind_name, lost)), newest["narration"].id
         warnings.append(f"written again although you had changed it: {names}; {version} has your words")
     script = written.narration.model_copy(update={"warnings": (*warnings, *written.narration.warnings)})
     if empty := script.empty_segments():
         raise Unavailable(
-            f"the model's narration has no sentence left for: {', '.join(empty)}",
+            f"the model's narration has no sentence left for: {', '.join(map(narration.kind_name, empty))}",
             remedy="try again, or choose other facts",
         )
     data = script.model_dump(mode="json")
@@ -133,12 +133,15 @@ async def generateNarrationTool(args: NarrationRequest, call: Call) -> dict[str,
 
 
 def _segments_to_keep(args: NarrationRequest, brief: NarrationBrief, newest: Version | None) -> list[Segment]:
-    """Return the segments that a person changed, which stay in a narration of another length or level.
+    """Return the segments that a person changed, which stay beside more facts and in another length or level.
 
-    None of other facts or language, none without room for its words, and none if all would stay.
+    None of dropped facts or another language, none without room for its words, and none if all would stay.
     """
-    other = args.segments is None and (args.target_duration is not None or args.level_shift)
-    if newest is None or not other or newest.data["language"] != brief.language:
+    if args.segments is None:
+        applies = args.target_duration is not None or args.level_shift
+    else:
+        applies = args.segments == [] and newest is not None and newest.data["topic"] == brief.topic
+    if newest is None or not applies or newest.data["language"] != brief.language:
         return []
     before, facts = Narration.model_validate(newest.data), {fact.id for fact in brief.facts}
     room = {slot.type: slot.budget for slot in narration.slots(brief.total_s, brief.language)}
@@ -421,10 +424,10 @@ def _describe_student(who: Student) -> str:
 
 def _narration_message(script: Narration, changed: Sequence[str], kept: Sequence[str]) -> str:
     if len(changed) + len(kept) == len(script.segments):
-        names = ", ".join(kept)
+        names = ", ".join(map(narration.kind_name, kept))
         stays = f"Kept as you changed it: {names}; name it to have it written again." if kept else ""
         ready = f"The narration is ready, with {len(script.segments)} segments: {script.length_words}."
         return f"{ready} {stays}".strip()
     if not changed:
         return "The narration is unchanged: there is no other wording for it."
-    return f"Rewritten: {', '.join(changed)}; the rest is unchanged."
+    return f"Rewritten: {', '.join(map(narration.kind_name, changed))}; the rest is unchanged."

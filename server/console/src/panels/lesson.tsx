@@ -24,7 +24,7 @@ interface Lesson {
   childAge: string | null; childInterest: string | null; learningStyle: string | null;
   facts: Fact[]; confirmedFacts: Fact[]; warnings: string[];
   speech: string | null; segmentTimes: [start: number, end: number][] | null;
-  narration: { total_duration: number; reading_level: string; segments: Segment[]; readability: { formula: string; grade: number; within: boolean } | null; warnings: string[] } | null;
+  narration: { total_duration: number; reading_level: string; segments: Segment[]; readability: { formula: string; grade: number; within: boolean } | null; } | null;
 }
 
 /** A lesson with the newest version of its narration. */
@@ -139,7 +139,7 @@ function LessonView(props: PanelProps) {
         {about.map(([name, value]) => value && <span key={name} class="tag">{name} {value}</span>)}
       </div>
       {lesson.learningObjective && <p class="muted">{lesson.learningObjective}</p>}
-      {[...lesson.warnings, ...(lesson.narration?.warnings ?? [])].map((one) => <p key={one} class="caution">{sentence(one)}</p>)}
+      {lesson.warnings.map((one) => <p key={one} class="caution">{sentence(one)}</p>)}
       {lesson.narration && (
         <section class="part">
           <header class="part-head">

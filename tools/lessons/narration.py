@@ -111,7 +111,8 @@ async def write_narration(
     kept = _with_new_times(brief, keep)
     assembled = _assemble(brief, writer, draft, kept)
     before = earlier.segments if earlier else kept
-    changed = tuple(segment.id for segment in assembled.segments if segment not in before)
+    written = {slot.type for slot, _ in plan}
+    changed = tuple(one.id for one in assembled.segments if one.type in written and one not in before)
     cost = pricing.total(one.cost for one in writer.filled)
     return WrittenNarration(assembled, changed, cost, round(sum(one.duration for one in writer.filled), 3))
 
@@ -295,12 +296,17 @@ def _surroundings(kind: str, earlier: Narration | None, rewritten: Iterable[str]
 
 def _full_plan(brief: NarrationBrief, keep: Sequence[Segment]) -> SlotPlan:
     kinds = {segment.type for segment in keep}
-    return [(slot, None) for slot in narration.slots(brief.total_s, brief.language) if slot.type not in kinds]
+    return [(slot, None) for slot in _slots_beside(brief, keep) if slot.type not in kinds]
+
+
+def _slots_beside(brief: NarrationBrief, keep: Sequence[Segment]) -> Sequence[Slot]:
+    sizes = {one.type: narration.length(one.narration, brief.language) for one in keep}
+    return narration.slots(brief.total_s, brief.language, sizes)
 
 
 def _with_new_times(brief: NarrationBrief, keep: Sequence[Segment]) -> tuple[Segment, ...]:
     """Return the segments with the same words in the times of the brief's length."""
-    slots = {slot.type: slot for slot in narration.slots(brief.total_s, brief.language)}
+    slots = {slot.type: slot for slot in _slots_beside(brief, keep)}
     times = {kind: {"start_time": slot.start_time, "duration": slot.duration} for kind, slot in slots.items()}
     return tuple(segment.model_copy(update=times[segment.type]) for segment in keep)
 
@@ -324,15 +330,15 @@ def _partial_plan(
         for segment in earlier.segments
         if segment.type in kinds
     }
-    slots = narration.slots(earlier.total_duration, earlier.language)
     if keep is not None:
         own = {segment.type for segment in keep}
-        free = [slot for slot in slots if slot.type not in own and slot.type != "hook"]
+        free = [slot for slot in narration.slots_of(earlier) if slot.type not in own and slot.type != "hook"]
         if not _spread_facts(brief, earlier, free, assigned):
             return None
     else:
         for number, fact_id in enumerate(new):
             list(assigned.values())[-1 - number % len(assigned)].append(fact_id)
+    slots = narration.slots_of(earlier, assigned)
     return [(slot, tuple(assigned[slot.type])) for slot in slots if slot.type in assigned]
 
 
@@ -376,7 +382,8 @@ def _assemble(
 ) -> Narration:
     segments = [_segment(slot, draft, writer.assignment) for slot, _ in writer.assignment.slots]
     if writer.earlier is not None:
-        assembled = writer.earlier.with_segments(segments)
+        times = narration.slots_of(writer.earlier, [segment.type for segment in segments])
+        assembled = writer.earlier.with_segments(segments).with_times(times)
     else:
         segments = sorted([*segments, *kept], key=lambda segment: segment.start_time)
         assembled = Narration(

@@ -336,7 +336,7 @@ def shorter(expected: bool, turn: LessonTurn) -> str:
 def fits(expected: bool, turn: LessonTurn) -> str:
     """Check whether the words of every segment fit into its time."""
     newest = turn.after.narration
-    slots = narration.slots(newest.total_duration, newest.language) if newest else ()
+    slots = narration.slots_of(newest) if newest else ()
     wrong = [
         slot.type
         for slot in slots

@@ -297,7 +297,7 @@ def _lesson_changes(reply: View, view: View, changed: set[str]) -> Iterator[Rend
     if value.get("facts"):
         yield facts_table(value["facts"])
     elif reply.get("narration") and "narration" in changed:
-        yield narration_parts(reply["narration"], view.get("speech"))
+        yield narration_parts({**reply, **view})
     if value.get("images"):
         yield images_table(value["images"])
 
@@ -307,7 +307,7 @@ def lesson_parts(view: View) -> Iterator[RenderableType]:
     if view["facts"]:
         yield facts_table([{"number": place, **fact} for place, fact in enumerate(view["facts"], 1)])
     if view["narration"]:
-        yield narration_parts(view["narration"], view.get("speech"))
+        yield narration_parts(view)
 
 
 def facts_table(items: Sequence[View]) -> Table:
@@ -336,21 +336,22 @@ def _choice_table(name: str, words: str, last: str) -> Table:
     return table
 
 
-def narration_parts(narration: View, speech: str | None = None) -> Group:
-    """Return a narration with the times of its segments; `speech` says how long it is spoken."""
-    width = max(map(len, _SEGMENTS.values()))
+def narration_parts(view: View) -> Group:
+    """Return a lesson's narration with the times of its segments, measured ones once it was rendered."""
+    width, narration = max(map(len, _SEGMENTS.values())), view["narration"]
     measured = (narration.get("readability") or {}).get("grade")
     levels = reading_levels(narration["reading_level"], measured)
-    heading = "  " + ", ".join(filter(None, (f"{narration['total_duration']} s", speech, levels)))
+    heading = f"  {view['speech']}, {levels}"
+    planned = [(one["start_time"], one["start_time"] + one["duration"]) for one in narration["segments"]]
     rows = [
         _Timed(
-            segment["start_time"],
-            segment["start_time"] + segment["duration"],
+            start,
+            end,
             _SEGMENTS.get(segment["type"], segment["type"]),
             segment["narration"],
             width,
         )
-        for segment in narration["segments"]
+        for (start, end), segment in zip(view["segmentTimes"] or planned, narration["segments"], strict=True)
     ]
     return Group(Text.assemble(text(narration["topic"], "bold cyan"), (heading, "dim")), *rows)
 

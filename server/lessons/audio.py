@@ -16,7 +16,7 @@ from callsheet.server.lessons import edits
 from callsheet.server.lessons.edits import Lesson
 from callsheet.state.ads.profiles import PROFILES
 from callsheet.state.errors import Conflict, Missing, NotInstalled
-from callsheet.state.lessons.narration import Narration, Segment, speech_words
+from callsheet.state.lessons.narration import Narration, Segment, length_words
 from callsheet.state.pronunciations import respell
 from callsheet.storage import pronunciations
 from callsheet.storage.artefacts import recordings
@@ -103,8 +103,8 @@ async def find_rendering(score: NarrationScore) -> RecordingRecord | None:
     return await recordings.find(score.lesson.storage, score.lesson.artefact, score.digest)
 
 
-async def times_of(lesson: Lesson, version: str | None) -> Sequence[tuple[float, float]]:
-    """Return start and end of each sentence of the rendered narration; raise `Missing` if it was not.
+async def get_rendering(lesson: Lesson, version: str | None) -> RecordingRecord:
+    """Return the record of the rendered narration in any format; raise `Missing` if there is none.
 
     Raises as `read_score`, too.
     """
@@ -112,11 +112,17 @@ async def times_of(lesson: Lesson, version: str | None) -> Sequence[tuple[float,
     for file_format in ("mp3", "ogg", "wav"):
         request = NarrationSound(version=version, format=file_format)
         if record := await find_rendering(replace(score, request=request)):
-            return [(start, end) for start, end in record["details"]["times"]]
+            return record
     raise Missing(
         "the narration was not rendered, or more than a day ago, so its speech has no times",
         remedy="render it: POST /api/agent-create/session/narration/render",
     )
+
+
+async def times_of(lesson: Lesson, version: str | None) -> Sequence[tuple[float, float]]:
+    """Return start and end of each sentence of the rendered narration; raise as `get_rendering`."""
+    record = await get_rendering(lesson, version)
+    return [(start, end) for start, end in record["details"]["times"]]
 
 
 async def find_times(lesson: Lesson, version: str | None) -> Sequence[tuple[float, float]] | None:
@@ -127,11 +133,22 @@ async def find_times(lesson: Lesson, version: str | None) -> Sequence[tuple[floa
         return None
 
 
-async def speech_of_newest(lesson: Lesson, newest: Narration) -> str:
-    """Return the length of the newest narration's speech in words: measured if it was rendered."""
-    if times := await find_times(lesson, None):
-        return speech_words(_speech_s(times), measured=True)
-    return speech_words(newest.estimated_speech_s, measured=False)
+async def measured_length(lesson: Lesson, newest: Narration) -> dict[str, Any]:
+    """Return the fields of a session on the sound of its narration; {} if it was not rendered."""
+    try:
+        details = (await get_rendering(lesson, None))["details"]
+    except (Missing, Conflict, NotInstalled):
+        return {}
+    times = iter(details["times"])
+    spans = [[next(times) for _ in segment.sentences] for segment in newest.segments]
+    return {
+        "speech": _measured_words(newest.total_duration, details),
+        "segmentTimes": [(span[0][0], span[-1][1]) for span in spans],
+    }
+
+
+def _measured_words(planned_s: float, details: Mapping[str, Any]) -> str:
+    return length_words(planned_s, _speech_s(details["times"]), details["seconds"])
 
 
 def _speech_s(times: Sequence[Sequence[float]]) -> float:
@@ -177,7 +194,7 @@ def _options(score: NarrationScore, notices: list[str]) -> Mapping[str, Any]:
 def _view(score: NarrationScore, record: RecordingRecord) -> NarrationRendering:
     details, request, session = record["details"], score.request, score.lesson.thread.id
     chosen = request.model_dump(exclude_none=True) | {"sessionId": session}
-    speech = speech_words(_speech_s(details["times"]), measured=True)
+    planned_s = sum(segment.duration for segment in score.segments)
     return NarrationRendering(
         sessionId=session,
         version=score.version,
@@ -188,6 +205,6 @@ def _view(score: NarrationScore, record: RecordingRecord) -> NarrationRendering:
         seconds=details["seconds"],
         loudnessLufs=details["loudnessLufs"],
         truePeakDbtp=details["truePeakDbtp"],
-        notices=[*details["notices"], f"{details['seconds']:.1f} s, {speech}."],
+        notices=[*details["notices"], f"{_measured_words(planned_s, details)}."],
         times=details["times"],
     )

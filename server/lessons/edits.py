@@ -167,7 +167,8 @@ async def restore_narration(lesson: Lesson, version: str, segments: Sequence[str
 
 def _with_own(current: Version, new: Narration, names: Sequence[str]) -> dict[str, Any]:
     """Return the data of the current narration with these segments as the person's own."""
-    return {**current.data, **narration.own_segments(current.data, [new.segment(one).id for one in names])}
+    by_hand = dict.fromkeys(new.segment(one).id for one in names)
+    return {**current.data, **narration.own_segments(current.data, [*by_hand])}
 
 
 async def _write_narration(

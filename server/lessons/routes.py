@@ -117,7 +117,7 @@ async def get_lesson_session(
         **sessions.lesson_view(
             snapshot, sessions.pending_question(interrupt.value for interrupt in interrupts)
         ),
-        "speech": await audio.speech_of_newest(lesson, written) if written else None,
+        **(await audio.measured_length(lesson, written) if written else {}),
         "interrupt": {"id": interrupts[0].id, "value": interrupts[0].value} if interrupts else None,
         "session": snapshot.session.model_dump(mode="json"),
         "messages": messages,

@@ -75,7 +75,9 @@ class _Lesson(TypedDict):
     confirmedFacts: list[Fact]
     narration: Narration | None
     speech: str | None
-    """Length of the speech in words, by estimate; in a session as measured, where it was rendered."""
+    """Length of the narration in words: as planned, with its speech by estimate; in a session as measured."""
+    segmentTimes: list[tuple[float, float]] | None
+    """Start and end of each segment in the rendered sound, in seconds; null without one, and in a turn."""
     topic: str | None
     learningObjective: str | None
     childAge: str | None

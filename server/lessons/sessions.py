@@ -14,7 +14,6 @@ from callsheet.server.http.context import AppContext
 from callsheet.state import conversation
 from callsheet.state.lessons import lesson
 from callsheet.state.lessons.lesson import Session
-from callsheet.state.lessons.narration import speech_words
 from callsheet.state.times import iso_time_or_none
 from callsheet.state.versions import Version
 from callsheet.storage.artefacts.artefacts import Artefact
@@ -61,7 +60,8 @@ def lesson_view(lesson_snapshot: LessonSnapshot, question: str | None) -> dict[s
         "facts": fields["extractedFacts"],
         "confirmedFacts": fields["confirmedFacts"],
         "narration": fields["generatedScript"],
-        "speech": speech_words(script.estimated_speech_s, measured=False) if script else None,
+        "speech": script.length_words if script else None,
+        "segmentTimes": None,
         "topic": session.topic,
         "learningObjective": session.learningObjective,
         "childAge": session.childAge,

@@ -224,7 +224,7 @@ def summary(stream: str, data: Mapping[str, Any]) -> str:
         case "source":
             line = str(data["name"])
         case "narration":
-            line = f"{data['total_duration']} s about {data['topic']}"
+            line = f"{data['topic']}, planned for {data['total_duration']} s"
         case "images":
             line = ", ".join(image["title"] for image in data["images"]) or "none"
         case "assets":

@@ -1,9 +1,9 @@
 """A narration: four timed segments of sentences, each linked to the facts it states; and edits by segment."""
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
-from itertools import pairwise
+from itertools import accumulate, count, pairwise
 from typing import Any, Final, Literal, NamedTuple, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -22,6 +22,13 @@ PURPOSES: Final[Mapping[Kind, str]] = {
     "process_explanation": "Explain how and why, step by step",
     "conclusion": "Tie the ideas together so that they are remembered",
 }
+
+
+def kind_name(kind: str) -> str:
+    """Return the name of a kind of segment as people are shown it."""
+    return kind.replace("_", " ")
+
+
 SHORTEST_S: Final = 15
 LONGEST_S: Final = 600
 DEFAULT_S: Final = 60
@@ -81,22 +88,32 @@ class Readability(BaseModel):
 
 
 OWN: Final = "ownSegments"
-"""Key of a version's data: ids of the segments that a person wrote, restored or had written again alone."""
+"""Key of a version's data: ids of the segments that a person wrote or restored."""
+WISHED: Final = "wishedSegments"
+"""Key of a version's data: ids of the segments that were written again alone at a person's wish."""
 _GRADES_OVER: Final = 1.0
 _HARDER: Final = "the words are of grade"
 
 
-def own_segments(data: Mapping[str, Any], changed: Iterable[str]) -> dict[str, list[str]]:
-    """Return the entry of a version's data with the person's own segments and these; {} for none."""
-    own = dict.fromkeys([*data.get(OWN, ()), *changed])
-    return {OWN: [*own]} if own else {}
+def own_segments(
+    data: Mapping[str, Any],
+    by_hand: Sequence[str] = (),
+    *,
+    wished: Sequence[str] = (),
+    rewritten: Sequence[str] = (),
+) -> dict[str, list[str]]:
+    """Return the entries of a version's data on the person's own segments, after these changes."""
+    own = [one for one in data.get(OWN, ()) if one not in {*by_hand, *wished, *rewritten}]
+    asked_for = [one for one in data.get(WISHED, ()) if one not in {*by_hand, *wished, *rewritten}]
+    return {OWN: [*own, *by_hand], WISHED: [*asked_for, *wished]}
 
 
-def speech_words(seconds: float, *, measured: bool) -> str:
-    """Return the length of a narration's speech in words, as it was rendered or by estimate."""
-    if measured:
-        return f"{seconds:.1f} s of it spoken, measured"
-    return f"about {seconds:.0f} s of it spoken, by estimate"
+def length_words(planned_s: float, speech_s: float, sound_s: float | None = None) -> str:
+    """Return the length of a narration in words: as planned, with its speech by estimate or its sound."""
+    planned = f"planned for {planned_s:g} s"
+    if sound_s is None:
+        return f"{planned}, about {speech_s:.0f} s of it spoken, by estimate"
+    return f"{planned}; the sound lasts {sound_s:.1f} s, {speech_s:.1f} s of it spoken (measured)"
 
 
 def reading_levels(target: str, measured: float | None) -> str:
@@ -137,6 +154,11 @@ class Narration(BaseModel):
         return reading_levels(self.reading_level, self.readability.grade if self.readability else None)
 
     @property
+    def length_words(self) -> str:
+        """Its planned length, with the length of its speech by estimate."""
+        return length_words(self.total_duration, sum(segment.speech_duration for segment in self.segments))
+
+    @property
     def facts(self) -> frozenset[str]:
         """Ids of the facts it states."""
         return frozenset(fact for segment in self.segments for fact in segment.facts)
@@ -156,6 +178,12 @@ class Narration(BaseModel):
         update = {"segments": segments, "key_terms_count": key_terms(segments)}
         return self.model_copy(update=update).with_readability(self.warnings)
 
+    def with_times(self, slots: Iterable["Slot"]) -> "Narration":
+        """Return the narration with its segments at the times of these slots."""
+        times = {slot.type: {"start_time": slot.start_time, "duration": slot.duration} for slot in slots}
+        segments = tuple(one.model_copy(update=times[one.type]) for one in self.segments)
+        return self.model_copy(update={"segments": segments})
+
     def with_readability(self, notes: Sequence[str]) -> "Narration":
         """Return the narration with these warnings and its words' reading level, if there is a formula."""
         level = self.reading_level
@@ -168,11 +196,6 @@ class Narration(BaseModel):
             kept.append(f"{_HARDER} {grade:g}, harder than {level}: the facts have no easier ones")
         measured = Readability(formula=student.FORMULA, grade=grade, within=within)
         return self.model_copy(update={"readability": measured, "warnings": tuple(kept)})
-
-    @property
-    def estimated_speech_s(self) -> float:
-        """Seconds that its words take at the lesson's speaking rate."""
-        return sum(segment.speech_duration for segment in self.segments)
 
 
 class Slot(NamedTuple):
@@ -190,14 +213,54 @@ def clamp_length(target_s: float) -> int:
     return max(SHORTEST_S, min(LONGEST_S, round(target_s)))
 
 
-def slots(total_s: int, language: str) -> tuple[Slot, ...]:
-    """Return the four segments' slots: 1/6, 1/4, 1/3 and 1/4 of the length."""
+def slots(total_s: int, language: str, kept: Mapping[Kind, int] | None = None) -> tuple[Slot, ...]:
+    """Return the four segments' slots: 1/6, 1/4, 1/3 and 1/4 of the length.
+
+    Those `kept`, each with the length of its words, get no more seconds than these need; the rest is shared.
+    """
     times = [float(Fraction(round(total_s * part * _GRID), _GRID)) for part in _STARTS]
-    spans = [(start, end - start) for start, end in pairwise(times)]
+    usual = dict(zip(KINDS, (end - start for start, end in pairwise(times)), strict=True))
+    lasts = {kind: min(usual[kind], _seconds_for(size, language)) for kind, size in (kept or {}).items()}
+    others = {kind: seconds for kind, seconds in usual.items() if kind not in lasts}
+    rest = total_s - sum(lasts.values())
+    while others:
+        kind, weight = next(iter(others.items()))
+        lasts[kind] = round(rest * weight / sum(others.values()) * _GRID) / _GRID
+        rest -= lasts[kind]
+        del others[kind]
+    return _consecutive(lasts, language)
+
+
+def slots_of(narration: Narration, reworded: Collection[Kind] = ()) -> tuple[Slot, ...]:
+    """Return the slots of a narration's segments; those `reworded` get their usual seconds if free.
+
+    Others give up what they have beyond their usual seconds and those that their words need.
+    """
+    language = narration.language
+    usual = {slot.type: slot.duration for slot in slots(narration.total_duration, language)}
+    lasts = {segment.type: segment.duration for segment in narration.segments}
+    for kind in reworded:
+        for one in narration.segments:
+            least = max(usual[one.type], _seconds_for(length(one.narration, language), language))
+            spare = 0.0 if one.type in reworded else max(0.0, lasts[one.type] - least)
+            moved = min(spare, max(0.0, usual[kind] - lasts[kind]))
+            lasts[one.type] -= moved
+            lasts[kind] += moved
+    return _consecutive(lasts, language)
+
+
+def _consecutive(lasts: Mapping[Kind, float], language: str) -> tuple[Slot, ...]:
+    starts = accumulate((lasts[kind] for kind in KINDS), initial=0.0)
     return tuple(
-        Slot(kind, start, lasts, budget(lasts, language))
-        for kind, (start, lasts) in zip(KINDS, spans, strict=True)
+        Slot(kind, start, lasts[kind], budget(lasts[kind], language))
+        for kind, start in zip(KINDS, starts, strict=False)
     )
+
+
+def _seconds_for(size: int, language: str) -> float:
+    """Return the least seconds, on the grid, whose budget has this size."""
+    quarters = size * _GRID * _GRID * LONGEST_S // budget(_GRID * LONGEST_S, language)
+    return next(seconds for at in count(quarters) if budget(seconds := at / _GRID, language) >= size)
 
 
 def budget(duration_s: float, language: str) -> int:
@@ -295,7 +358,8 @@ def apply_edits(before: Narration, edits: Sequence[SegmentEdit]) -> Narration:
     """
     if not edits:
         raise Invalid("there is nothing to change", remedy="name the segments to change")
-    by_type = {slot.type: slot for slot in slots(before.total_duration, before.language)}
+    reworded = [before.segment(edit.id).type for edit in edits if edit.narration is not None]
+    by_type = {slot.type: slot for slot in slots_of(before, reworded)}
     new: dict[str, Segment] = {}
     for edit in edits:
         old = before.segment(edit.id)
@@ -308,13 +372,13 @@ def apply_edits(before: Narration, edits: Sequence[SegmentEdit]) -> Narration:
         if edit.narration is not None:
             parts = _split_sentences(edit.narration, old, before.language)
         new[old.id] = place_segments(by_type[old.type], parts, before.language, **{**unchanged, **changes})
-    return before.with_segments(new.values())
+    return before.with_segments(new.values()).with_times(by_type.values())
 
 
 def restore_segments(current: Narration, earlier: Narration, segments: Sequence[str]) -> Narration:
     """Return the narration with these segments restored from an earlier one; all of it if none are named.
 
-    Raises `Invalid` if single segments do not fit because length or language differ.
+    Raises `Invalid` if single segments do not fit: length or language differ, or others have their seconds.
     """
     if not segments:
         return earlier
@@ -324,7 +388,16 @@ def restore_segments(current: Narration, earlier: Narration, segments: Sequence[
             f"{current.total_duration} s of {current.language}",
             remedy="restore all of it",
         )
-    return current.with_segments([earlier.segment(name) for name in segments])
+    restored = [earlier.segment(name) for name in segments]
+    times = {slot.type: slot for slot in slots_of(current, [one.type for one in restored])}
+    for one in restored:
+        slot, size = times[one.type], length(one.narration, current.language)
+        if slot.duration < one.duration and size > slot.budget:
+            raise Invalid(
+                f"segment {one.type!r} has {size} words, and {slot.duration:g} s allow {slot.budget}",
+                remedy="restore all of it",
+            )
+    return current.with_segments(restored).with_times(times.values())
 
 
 def _split_sentences(text: str, old: Segment, language: str) -> tuple[Sentence, ...]:

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from callsheet.state.errors import Invalid
 from callsheet.state.languages import find
-from callsheet.state.lessons.narration import Narration, Segment, length
+from callsheet.state.lessons.narration import Narration, Segment, kind_name, length
 from callsheet.state.lessons.slides import slides
 
 _LINE: Final = 42
@@ -99,12 +99,12 @@ def _parts(text: str, language: str, lines_at_once: int = _LINES) -> list[str]:
 def _markdown(narration: Narration, times: Times) -> str:
     del times
     facts = f"{narration.level_words} · {narration.key_terms_count} key terms"
-    head = [f"# {escape_markdown(narration.topic)}", f"{narration.total_duration} s · {facts}"]
+    head = [f"# {escape_markdown(narration.topic)}", f"{narration.length_words} · {facts}"]
     return "\n\n".join([*head, *(_section(segment) for segment in narration.segments)]) + "\n"
 
 
 def _section(segment: Segment) -> str:
-    title = segment.type.replace("_", " ").capitalize()
+    title = kind_name(segment.type).capitalize()
     lines = [
         f"## {title} ({_clock(segment.start_time)}–{_clock(segment.start_time + segment.duration)})",
         escape_markdown(segment.narration),

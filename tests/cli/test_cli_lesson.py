@@ -34,7 +34,9 @@ def test_a_lesson_waits_for_the_choice_of_facts_and_later_commands_continue_it(
     assert re.search(r"3 +Chlorophyll .*", question.out)
     name = lesson_name(question)
     narration = run_command("lesson", "1, 2 and 5", "--lesson", name)
-    assert "The narration is ready: 60 s in 4 segments" in narration.out
+    assert "The narration is ready, with 4 segments: planned for 60 s, about" in " ".join(
+        narration.out.split()
+    )
     assert re.search(r"0\.0 – 10\.0 s +Hook", narration.out)
     assert re.search(r"45\.0 – 60\.0 s +Conclusion", narration.out)
     refined = run_command("lesson", "make the hook shorter", "--lesson", name)
@@ -42,8 +44,8 @@ def test_a_lesson_waits_for_the_choice_of_facts_and_later_commands_continue_it(
     assert f"callsheet lessons chat {name} '…'" in refined.out
     shown = run_command("lessons", "show", name).out
     assert re.search(
-        r"Photosynthesis 60 s, about \d+ s of it spoken, by estimate, reading level: target grade \S+,"
-        r" measured grade \S+",
+        r"Photosynthesis planned for 60 s, about \d+ s of it spoken, by estimate, reading level:"
+        r" target grade \S+, measured grade \S+",
         " ".join(shown.split()),
     )
     assert re.search(r"45\.0 – 60\.0 s +Conclusion", shown)

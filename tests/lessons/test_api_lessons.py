@@ -412,9 +412,44 @@ async def test_another_length_keeps_the_segments_that_a_person_changed(lesson_cl
     assert [one["type"] for one in after] == [one["type"] for one in before]
     assert (after[0]["narration"], after[3]["narration"]) == (before[0]["narration"], words)
     assert [one["narration"] for one in after[1:3]] != [one["narration"] for one in before[1:3]]
-    assert (after[0]["duration"], after[3]["start_time"] + after[3]["duration"]) == (25, 150)
-    assert "Kept as you changed it: hook, conclusion; name it to have it written again." in reply["message"]
+    for kept in (after[0], after[3]):
+        assert kept["duration"] - kept["speech_duration"] < 0.75, "no more seconds than its words need"
+    ends = [one["start_time"] + one["duration"] for one in after]
+    assert [0, *ends] == [*(one["start_time"] for one in after), 150]
+    kept_words = (
+        "Kept as you changed it: conclusion; kept as you asked for it: hook; name it to have it written"
+    )
+    assert kept_words in reply["message"]
     assert reply["narration"]["warnings"] == []
+    longer = "Take a leaf in your hand and hold it against the light: why do you think is it green?"
+    edit = [{"id": "hook", "narration": longer}]
+    edited = ok(await lesson_client.request("PATCH", NARRATION, json={"segments": edit}))["narration"][
+        "segments"
+    ]
+    assert (edited[0]["duration"], edited[3]["narration"]) == (25, words), "its usual time is free for it"
+    assert edited[3]["start_time"] + edited[3]["duration"] == 150
+    again = await lesson_client.send("make it two minutes")
+    assert "Kept as you changed it: hook, conclusion; name it to have it written again." in again["message"]
+
+
+async def test_a_segment_that_the_model_wrote_again_without_a_wish_is_not_kept(
+    lesson_client: LessonClient,
+) -> None:
+    await lesson_client.create_narration()
+    again = {"action": "regenerate", "segments": ["hook"]}
+    ok(await lesson_client.request("POST", NARRATION, json=again))
+    reply = await lesson_client.send("make it 40 seconds")
+    assert "Kept" not in reply["message"]
+
+
+async def test_a_wish_for_one_segment_that_has_no_room_in_a_shorter_narration_is_named(
+    lesson_client: LessonClient,
+) -> None:
+    await lesson_client.create_narration()
+    await lesson_client.send("make the explanation longer")
+    reply = await lesson_client.send("make it 30 seconds")
+    warning = "written again although you had asked for it in other words: process explanation; v2 has them"
+    assert warning in reply["warnings"]
 
 
 async def test_a_segment_that_a_person_changed_is_named_where_it_is_written_again(
@@ -462,6 +497,10 @@ async def test_the_length_of_speech_is_an_estimate_until_the_narration_was_rende
 ) -> None:
     reply = await lesson_client.create_narration()
     seconds = sum(one["speech_duration"] for one in reply["narration"]["segments"])
-    words = f"about {seconds:.0f} s of it spoken, by estimate"
-    assert f"60 s in 4 segments, {words}." in reply["message"]
-    assert (await lesson_client.get_session())["speech"] == words
+    words = f"planned for 60 s, about {seconds:.0f} s of it spoken, by estimate"
+    assert f"The narration is ready, with 4 segments: {words}." in reply["message"]
+    assert reply["speech"] == words
+    session = await lesson_client.get_session()
+    assert (session["speech"], session["segmentTimes"]) == (words, None)
+    text = (await lesson_client.request("GET", f"{NARRATION}?format=md")).text
+    assert text.splitlines()[2].startswith(f"{words} · reading level")

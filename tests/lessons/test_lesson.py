@@ -159,7 +159,7 @@ def test_a_session_shows_the_newest_version_of_every_stream():
     [
         ("student", {"child_age": "10", "child_interest": None}, "10"),
         ("source", {"name": "moon.txt"}, "moon.txt"),
-        ("narration", {"total_duration": 60, "topic": "The Moon"}, "60 s about The Moon"),
+        ("narration", {"total_duration": 60, "topic": "The Moon"}, "The Moon, planned for 60 s"),
         ("confirmed", {"facts": [{"concept": "Tides"}, {"concept": "Craters"}]}, "Tides, Craters"),
     ],
 )

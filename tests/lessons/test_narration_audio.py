@@ -23,11 +23,19 @@ async def render(client: LessonClient, **body: Any) -> httpx.Response:
 
 
 async def assert_measured(client: LessonClient, rendering: dict[str, Any]) -> None:
-    """The notices and the lesson have the length of the speech in the same words, as it was rendered."""
-    words = (await client.get_session())["speech"]
-    assert words == f"{sum(end - start for start, end in rendering['times']):.1f} s of it spoken, measured"
-    length = f"{rendering['seconds']:.1f} s, {words}."
-    assert rendering["notices"] == ["Preview voice: preview voice 1 speaks", length]
+    """The notices and the lesson have one sentence on the length, and segments the times of the sound."""
+    session = await client.get_session()
+    spoken = sum(end - start for start, end in rendering["times"])
+    sound = f"the sound lasts {rendering['seconds']:.1f} s, {spoken:.1f} s of it spoken (measured)"
+    assert session["speech"] == f"planned for 60 s; {sound}"
+    assert rendering["notices"] == ["Preview voice: preview voice 1 speaks", f"{session['speech']}."]
+    counts = [len(one["sentences"]) for one in session["narration"]["segments"]]
+    starts = [sum(counts[:at]) for at in range(len(counts))]
+    ends = [start + count - 1 for start, count in zip(starts, counts, strict=True)]
+    times = rendering["times"]
+    assert session["segmentTimes"] == [
+        [times[start][0], times[end][1]] for start, end in zip(starts, ends, strict=True)
+    ]
 
 
 async def test_a_narration_is_audible_and_its_subtitles_follow_the_speech(
@@ -59,7 +67,7 @@ async def test_a_narration_is_audible_and_its_subtitles_follow_the_speech(
     chosen = await lesson_client.request("GET", f"{NARRATION}?format=vtt&timing=written")
     assert chosen.text == written.text
     hook = ok(await render(lesson_client, format="ogg", segment="hook"))
-    assert 0 < hook["seconds"] < rendering["seconds"]
+    assert hook["notices"][-1].startswith(f"planned for 10 s; the sound lasts {hook['seconds']:.1f} s")
     assert (await lesson_client.request("GET", hook["url"])).status_code == 200
     unknown = await render(lesson_client, segment="nobody")
     assert unknown.status_code == 404

@@ -133,7 +133,7 @@ async def test_a_sentence_that_is_unproven_twice_is_left_out_with_a_warning(mode
     )
     assert sentence_texts(written, "process_explanation") == ["Run!"]
     warnings = "\n".join(written.narration.warnings)
-    assert f"left out of the process_explanation: “{wrong[0]}” says 171" in warnings
+    assert f"left out of the process explanation: “{wrong[0]}” says 171" in warnings
     assert "does not tell the fact “King Charles”" in warnings
 
 
@@ -243,7 +243,7 @@ async def test_a_segment_that_is_a_little_too_long_is_accepted_with_a_warning(mo
     assert [slot.budget for slot in slots(60, "english")] == [22, 33, 44, 33]
     written = await write(model, narration_script(long_explanation(47)))
     assert written.narration.warnings == (
-        "the process_explanation is too long: 47 words, and 20 s have room for 44",
+        "the process explanation is too long: 47 words, and 20 s have room for 44",
     )
     assert len(model.requests) == 1
 
@@ -254,7 +254,7 @@ async def test_the_best_of_two_drafts_that_are_too_long_is_used_with_a_warning(m
         model, narration_script(long_explanation(57)), narration_script(long_explanation(60))
     )
     assert written.narration.warnings == (
-        "the process_explanation is too long by far: 57 words, and 20 s have room for 44",
+        "the process explanation is too long by far: 57 words, and 20 s have room for 44",
     )
     assert form_input(model)["problems"] == ["process_explanation says 57 words, but has room for 44"]
     assert len(form_input(model)["draft"]) == 4
@@ -382,8 +382,8 @@ async def test_a_lesson_has_warnings_about_doubtful_facts_and_sentences(opened: 
     ]
     assert [warning.split(" says")[0] for warning in narration.warnings] == [
         f"check the hook: “{LIE}”",
-        "check the process_explanation: “Napoleon had homes removed.”",
-        "left out of the process_explanation: “Mozart came in 1712.”",
+        "check the process explanation: “Napoleon had homes removed.”",
+        "left out of the process explanation: “Mozart came in 1712.”",
     ]
 
 

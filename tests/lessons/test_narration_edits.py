@@ -130,6 +130,35 @@ def test_single_segments_are_restored_only_from_a_narration_of_the_same_length()
     assert narration.clamp_length(1) == 15
 
 
+def test_a_short_segment_gets_its_usual_time_back_where_its_new_words_need_it() -> None:
+    """Others give up what they had gained, but not what their own words need."""
+    before = leaf_narration().with_times(slots(60, "english", {"hook": 8}))
+    assert durations(before) == [3.75, 17, 22.5, 16.75]
+    assert [one.start_time for one in before.segments] == [0, 3.75, 20.75, 43.25]
+    shown = apply_edits(before, [SegmentEdit(id="hook", visual_guidance="A leaf")])
+    assert shown.segments[1:] == before.segments[1:]
+    long_hook = SegmentEdit(id="hook", narration="word " * 22)
+    assert durations(apply_edits(before, [long_hook])) == [10, 15, 20, 15]
+    filled = apply_edits(before, [SegmentEdit(id="process_explanation", narration="word " * 49)])
+    assert durations(filled) == durations(before)
+    with pytest.raises(Invalid, match=r"22 words, and 7.5 s allow 16"):
+        apply_edits(filled, [long_hook])
+    earlier = apply_edits(leaf_narration(), [long_hook])
+    with pytest.raises(Invalid, match="22 words"):
+        restore_segments(filled, earlier, ["hook"])
+    assert restore_segments(before, earlier, ["hook"]).segments[0] == earlier.segments[0]
+
+
+def test_the_seconds_of_a_kept_segment_have_room_for_its_words_in_any_script() -> None:
+    for language, size in (("english", 5), ("chinese", 11), ("thai", 20)):
+        seconds = slots(90, language, {"hook": size})[0].duration
+        assert narration.budget(seconds, language) >= size > narration.budget(seconds - 0.25, language)
+
+
+def durations(edited: Narration) -> list[float]:
+    return [one.duration for one in edited.segments]
+
+
 @pytest.mark.parametrize("text", ["a" * 19_990, "ab " * 6_660, "a" + ". b" * 6_600])
 def test_an_edit_of_a_very_long_text_takes_under_five_seconds(text):
     before = apply_edits(leaf_narration(), [SegmentEdit(id="hook", narration="a" * 20_000)])

@@ -198,8 +198,9 @@ async def editNarrationTool(args: SegmentEdits, call: Call) -> dict[str, Any]:  
     new = await asyncio.to_thread(
         narration.apply_edits, Narration.model_validate(tip.newest.data), args.edits
     )
-    names = ", ".join(one.id for one in args.edits)
-    own = narration.own_segments(tip.newest.data, [new.segment(one.id).id for one in args.edits])
+    by_hand = [new.segment(one.id).id for one in args.edits]
+    names = ", ".join(map(narration.kind_name, by_hand))
+    own = narration.own_segments(tip.newest.data, by_hand)
     shown = new.model_dump(mode="json")
     result = {
         "success": True,

@@ -99,26 +99,25 @@ async def generateNarrationTool(args: NarrationRequest, call: Call) -> dict[str,
         raise Invalid("the teacher has not chosen facts yet", remedy="wait for the choice")
     brief, warnings = _narration_brief(args, newest, call)
     earlier, only = await _narration_to_change(args, brief, newest["narration"], call)
-    keep = _segments_to_keep(args, brief, newest["narration"])
+    keep = [one for one in _segments_to_keep(args, brief, newest["narration"]) if one.id not in only]
     written = await narration_writer.write_narration(
-        brief, model=call.scope.model, earlier=earlier, only=only, keep=keep
+        brief, model=call.scope.model, earlier=earlier, only=only, keep=keep, spread=not args.segments
     )
     _require_other_words(args, written.narration, newest["narration"])
     previous = newest["narration"].data if newest["narration"] else {}
-    own, lost = _own_segments(args, written, previous)
-    if lost and newest["narration"]:
-        names, version = ", ".join(lost), newest["narration"].id
-        warnings.append(f"written again although you had changed it: {names}; {version} has your words")
+    own = _own_segments(args, written, previous)
+    if newest["narration"]:
+        warnings += _lost_wishes(args, written, newest["narration"])
     script = written.narration.model_copy(update={"warnings": (*warnings, *written.narration.warnings)})
     if empty := script.empty_segments():
         raise Unavailable(
-            f"the model's narration has no sentence left for: {', '.join(empty)}",
+            f"the model's narration has no sentence left for: {', '.join(map(narration.kind_name, empty))}",
             remedy="try again, or choose other facts",
         )
     data = script.model_dump(mode="json")
     result = {
         "success": True,
-        "message": _narration_message(script, written.changed, [one.id for one in keep]),
+        "message": _narration_message(script, written.changed, keep, previous),
         "narration": data,
         "warnings": list(script.warnings),
         "changedSegments": list(written.changed),
@@ -128,21 +127,25 @@ async def generateNarrationTool(args: NarrationRequest, call: Call) -> dict[str,
         "duration": written.duration,
     }
     wishes = {"gradesMoved": _level_shift(args, previous), "wishedLanguage": _wished_language(args, previous)}
-    kept = {name: value for name, value in wishes.items() if value}
-    return await call.write("narration", data | kept | own, result=result)
+    kept = {name: value for name, value in (wishes | own).items() if value}
+    return await call.write("narration", data | kept, result=result)
 
 
 def _segments_to_keep(args: NarrationRequest, brief: NarrationBrief, newest: Version | None) -> list[Segment]:
-    """Return the segments that a person changed, which stay in a narration of another length or level.
+    """Return the segments that a person changed, which stay beside more facts and in another length or level.
 
-    None of other facts or language, none without room for its words, and none if all would stay.
+    None of dropped facts or another language, none without room for its words, and none if all would stay.
     """
-    other = args.segments is None and (args.target_duration is not None or args.level_shift)
-    if newest is None or not other or newest.data["language"] != brief.language:
+    if args.segments is None:
+        applies = args.target_duration is not None or args.level_shift
+    else:
+        applies = args.segments == [] and newest is not None and newest.data["topic"] == brief.topic
+    if newest is None or not applies or newest.data["language"] != brief.language:
         return []
     before, facts = Narration.model_validate(newest.data), {fact.id for fact in brief.facts}
     room = {slot.type: slot.budget for slot in narration.slots(brief.total_s, brief.language)}
-    own = [before.segment(name) for name in newest.data.get(narration.OWN, ())]
+    names = {*newest.data.get(narration.OWN, ()), *newest.data.get(narration.WISHED, ())}
+    own = [one for one in before.segments if one.id in names]
     keep = [
         one
         for one in own
@@ -153,14 +156,37 @@ def _segments_to_keep(args: NarrationRequest, brief: NarrationBrief, newest: Ver
 
 def _own_segments(
     args: NarrationRequest, written: WrittenNarration, previous: Mapping[str, Any]
-) -> tuple[dict[str, list[str]], list[str]]:
-    """Return the entry of the person's own segments, and those that were written again without their wish."""
+) -> dict[str, list[str]]:
+    """Return the entries on the person's own segments; a request in words for a segment alone is a wish."""
     named = {written.narration.segment(name).id for name in args.segments or ()}
-    before = previous.get(narration.OWN, ())
-    own = [one for one in before if one not in written.changed]
-    lost = [one for one in before if one in written.changed and one not in named]
-    rewritten = [one for one in written.changed if one in named]
-    return narration.own_segments({narration.OWN: own}, rewritten), lost
+    wished = [one for one in written.changed if one in named and _guidance(args)]
+    rewritten = [one for one in written.changed if one not in wished]
+    return narration.own_segments(previous, wished=wished, rewritten=rewritten)
+
+
+def _lost_wishes(args: NarrationRequest, written: WrittenNarration, newest: Version) -> list[str]:
+    """Return the warnings about a person's own segments that were written again unasked."""
+    named = {written.narration.segment(name).id for name in args.segments or ()}
+    warnings = []
+    for key, done in (
+        (narration.OWN, ("you had changed it", "your words")),
+        (narration.WISHED, ("you had asked for it in other words", "them")),
+    ):
+        lost = [one for one in newest.data.get(key, ()) if one in written.changed and one not in named]
+        if lost:
+            names = ", ".join(map(narration.kind_name, lost))
+            warnings.append(f"written again although {done[0]}: {names}; {newest.id} has {done[1]}")
+    return warnings
+
+
+def _kept_words(keep: Sequence[Segment], previous: Mapping[str, Any]) -> str:
+    """Return in words which segments were kept, and for whose sake; empty for none."""
+    parts = []
+    for key, reason in ((narration.OWN, "as you changed it"), (narration.WISHED, "as you asked for it")):
+        names = [narration.kind_name(one.id) for one in keep if one.id in previous.get(key, ())]
+        parts += [f"kept {reason}: {', '.join(names)}"] if names else []
+    words = "; ".join([*parts, "name it to have it written again."]) if parts else ""
+    return words[:1].upper() + words[1:]
 
 
 def _require_other_words(args: NarrationRequest, written: Narration, newest: Version | None) -> None:
@@ -419,13 +445,13 @@ def _describe_student(who: Student) -> str:
     return " and ".join(f"{name} {words}" for name, words in parts if words)
 
 
-def _narration_message(script: Narration, changed: Sequence[str], kept: Sequence[str]) -> str:
-    if len(changed) + len(kept) == len(script.segments):
-        speech = narration.speech_words(script.estimated_speech_s, measured=False)
-        length = f"{script.total_duration} s in {len(script.segments)} segments, {speech}"
-        names = ", ".join(kept)
-        stays = f"Kept as you changed it: {names}; name it to have it written again." if kept else ""
-        return f"The narration is ready: {length}. {stays}".strip()
+def _narration_message(
+    script: Narration, changed: Sequence[str], keep: Sequence[Segment], previous: Mapping[str, Any]
+) -> str:
     if not changed:
         return "The narration is unchanged: there is no other wording for it."
-    return f"Rewritten: {', '.join(changed)}; the rest is unchanged."
+    names = ", ".join(map(narration.kind_name, changed))
+    if len(changed) + len(keep) == len(script.segments):
+        ready = f"The narration is ready, with {len(script.segments)} segments: {script.length_words}."
+        return f"{ready} {_kept_words(keep, previous)}".strip()
+    return f"Rewritten: {names}; the rest is unchanged."

@@ -7,6 +7,7 @@ the last of its segment, it stays with a warning. The best draft with warnings b
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any, Final
 
 from langchain_core.language_models import BaseChatModel
@@ -15,8 +16,9 @@ from callsheet.state import pricing
 from callsheet.state.errors import Invalid, Unavailable
 from callsheet.state.lessons import narration, student
 from callsheet.state.lessons.facts import Fact
-from callsheet.state.lessons.narration import Narration, Segment, Sentence, Slot
+from callsheet.state.lessons.narration import Kind, Narration, Segment, Sentence, Slot, kind_name
 from callsheet.state.lessons.proof import ProofContext, proven_ids, sentence_problem
+from callsheet.state.sentences import split_sentences
 from callsheet.tools.lessons.forms import (
     SCRIPT_PROMPT,
     SENTENCES_PROMPT,
@@ -87,16 +89,20 @@ async def write_narration(
     earlier: Narration | None = None,
     only: Iterable[str] = (),
     keep: Sequence[Segment] = (),
+    spread: bool = False,
 ) -> WrittenNarration:
     """Return a narration of the brief's facts alone, each segment within its time or with a warning.
 
-    With an `earlier` one, only the segments in `only` and those with dropped facts are rewritten; without,
-    all but those to `keep`, which get the times of the new length. Raises `Invalid` for facts without room,
-    `Unavailable` if the model fails, and the provider's errors.
+    With an `earlier` one, only the segments in `only` and those with dropped facts are rewritten, and if new
+    facts are to `spread`, those with room for them; without, or where no segment has room, all but those to
+    `keep`, which get the times of the new length. Raises `Invalid` for facts without room, `Unavailable` if
+    the model fails, and the provider's errors.
     """
     if not brief.facts:
         raise Invalid("there are no facts to narrate", remedy="choose at least one fact")
-    plan = _full_plan(brief, keep) if earlier is None else _partial_plan(brief, earlier, list(only))
+    plan = _partial_plan(brief, earlier, list(only), keep if spread else None) if earlier else None
+    if plan is None:
+        earlier, plan = None, _full_plan(brief, keep)
     if earlier is not None and not plan:
         return WrittenNarration(earlier, (), 0.0, 0.0)
     assignment = _assignment(brief, plan, frozenset(fact for one in keep for fact in one.facts))
@@ -105,7 +111,8 @@ async def write_narration(
     kept = _with_new_times(brief, keep)
     assembled = _assemble(brief, writer, draft, kept)
     before = earlier.segments if earlier else kept
-    changed = tuple(segment.id for segment in assembled.segments if segment not in before)
+    written = {slot.type for slot, _ in plan}
+    changed = tuple(one.id for one in assembled.segments if one.type in written and one not in before)
     cost = pricing.total(one.cost for one in writer.filled)
     return WrittenNarration(assembled, changed, cost, round(sum(one.duration for one in writer.filled), 3))
 
@@ -193,7 +200,7 @@ class _Writer:
             lost.remove(max(lost))
         for at, wrong in failed.items():
             action = "left out of" if at in lost else "check"
-            self.notes.append(f"{action} the {wrong.kind}: “{sentences[at].text}” {wrong.reason}")
+            self.notes.append(f"{action} the {kind_name(wrong.kind)}: “{sentences[at].text}” {wrong.reason}")
         corrected = {at: one for at, one in new.items() if isinstance(one, Sentence)}
         return [corrected.get(at, one) for at, one in enumerate(sentences) if at not in lost]
 
@@ -289,34 +296,85 @@ def _surroundings(kind: str, earlier: Narration | None, rewritten: Iterable[str]
 
 def _full_plan(brief: NarrationBrief, keep: Sequence[Segment]) -> SlotPlan:
     kinds = {segment.type for segment in keep}
-    return [(slot, None) for slot in narration.slots(brief.total_s, brief.language) if slot.type not in kinds]
+    return [(slot, None) for slot in _slots_beside(brief, keep) if slot.type not in kinds]
+
+
+def _slots_beside(brief: NarrationBrief, keep: Sequence[Segment]) -> Sequence[Slot]:
+    sizes = {one.type: narration.length(one.narration, brief.language) for one in keep}
+    return narration.slots(brief.total_s, brief.language, sizes)
 
 
 def _with_new_times(brief: NarrationBrief, keep: Sequence[Segment]) -> tuple[Segment, ...]:
     """Return the segments with the same words in the times of the brief's length."""
-    slots = {slot.type: slot for slot in narration.slots(brief.total_s, brief.language)}
+    slots = {slot.type: slot for slot in _slots_beside(brief, keep)}
     times = {kind: {"start_time": slot.start_time, "duration": slot.duration} for kind, slot in slots.items()}
     return tuple(segment.model_copy(update=times[segment.type]) for segment in keep)
 
 
-def _partial_plan(brief: NarrationBrief, earlier: Narration, only: Sequence[str]) -> SlotPlan:
-    """Return the segments to rewrite, each with its remaining facts and new ones."""
+def _partial_plan(
+    brief: NarrationBrief, earlier: Narration, only: Sequence[str], keep: Sequence[Segment] | None
+) -> SlotPlan | None:
+    """Return the segments to rewrite, each with its remaining facts and new ones; None if these have no room.
+
+    With segments to `keep`, new facts go to any other segment with room, else to those that are rewritten.
+    """
     fact_ids = [fact.id for fact in brief.facts]
     removed = earlier.facts - set(fact_ids)
     kinds = {earlier.segment(name).type for name in only}
     kinds |= {segment.type for segment in earlier.segments if segment.facts & removed}
     new = [fact_id for fact_id in fact_ids if fact_id not in earlier.facts]
-    if new and not kinds:
+    if new and not kinds and keep is None:
         kinds = {"process_explanation"}
     assigned = {
         segment.type: [fact_id for fact_id in fact_ids if fact_id in segment.facts]
         for segment in earlier.segments
         if segment.type in kinds
     }
-    for number, fact_id in enumerate(new):
-        list(assigned.values())[-1 - number % len(assigned)].append(fact_id)
-    slots = narration.slots(earlier.total_duration, earlier.language)
+    if keep is not None:
+        own = {segment.type for segment in keep}
+        free = [slot for slot in narration.slots_of(earlier) if slot.type not in own and slot.type != "hook"]
+        if not _spread_facts(brief, earlier, free, assigned):
+            return None
+    else:
+        for number, fact_id in enumerate(new):
+            list(assigned.values())[-1 - number % len(assigned)].append(fact_id)
+    slots = narration.slots_of(earlier, assigned)
     return [(slot, tuple(assigned[slot.type])) for slot in slots if slot.type in assigned]
+
+
+def _spread_facts(
+    brief: NarrationBrief, earlier: Narration, free: Sequence[Slot], assigned: dict[Kind, list[str]]
+) -> bool:
+    """Give each fact that no segment states to the free one with the most room; return whether all have room.
+
+    A fact takes at least its first sentence, and stays in the segment that says the most about it.
+    """
+    least = {
+        fact.id: narration.length(split_sentences(fact.details, brief.language)[0], brief.language)
+        for fact in brief.facts
+    }
+    homes = {one: _home(earlier, one) for one in least if one in earlier.facts}
+    told = {slot.type: [one for one, home in homes.items() if home == slot.type] for slot in free}
+    room = {slot.type: slot.budget - sum(least[one] for one in told[slot.type]) for slot in free}
+    for new in sorted(least.keys() - homes.keys(), key=lambda one: -least[one]):
+        kind = max(room, key=lambda one: room[one], default=None)
+        if kind is None or room[kind] < least[new]:
+            return False
+        room[kind] -= least[new]
+        ids = {*assigned.get(kind, told[kind]), new}
+        assigned[kind] = [fact.id for fact in brief.facts if fact.id in ids]
+    return True
+
+
+def _home(earlier: Narration, fact_id: str) -> Kind:
+    """Return the segment with the longest sentence about a fact; another one may just name it."""
+    sizes = [
+        (len(sentence.text), segment.type)
+        for segment in earlier.segments
+        for sentence in segment.sentences
+        if fact_id in sentence.factIds
+    ]
+    return max(sizes, key=itemgetter(0))[1]
 
 
 def _assemble(
@@ -324,7 +382,8 @@ def _assemble(
 ) -> Narration:
     segments = [_segment(slot, draft, writer.assignment) for slot, _ in writer.assignment.slots]
     if writer.earlier is not None:
-        assembled = writer.earlier.with_segments(segments)
+        times = narration.slots_of(writer.earlier, [segment.type for segment in segments])
+        assembled = writer.earlier.with_segments(segments).with_times(times)
     else:
         segments = sorted([*segments, *kept], key=lambda segment: segment.start_time)
         assembled = Narration(
@@ -362,10 +421,10 @@ def _warnings(draft: ScriptDraft, assignment: Assignment) -> Iterable[str]:
         if size > slot.budget:
             far = " by far" * (size > slot.budget * TOLERANCE)
             room = f"{slot.duration:g} s have room for {slot.budget}"
-            yield f"the {slot.type} is too long{far}: {size} words, and {room}"
+            yield f"the {kind_name(slot.type)} is too long{far}: {size} words, and {room}"
         if not draft.segments[slot.type].visual_guidance.strip():
-            yield f"the {slot.type} has no visual guidance"
+            yield f"the {kind_name(slot.type)} has no visual guidance"
     for kind, text in empty_claims(draft, assignment):
-        yield f"check the {kind}: “{text}” says nothing of the facts it names"
+        yield f"check the {kind_name(kind)}: “{text}” says nothing of the facts it names"
     for one in untold_ids(draft, assignment):
         yield f"the narration does not tell the fact “{assignment.facts[one].concept}”"

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from callsheet.providers.offline.lessons.facts import ENGLISH, sentences
 from callsheet.state.errors import Invalid
-from callsheet.state.lessons.narration import KINDS, PURPOSES, Kind, length
+from callsheet.state.lessons.narration import KINDS, PURPOSES, Kind, kind_name, length
 
 _SIMPLE_UP_TO: Final = 4.5
 _GUIDANCE: Final = re.compile(r"shorter|longer|easier|in other words|")
@@ -102,7 +102,7 @@ class _Segment:
         grown = self.budget - self.room() - length(self.earlier, self.language)
         if self.earlier and {"longer": grown <= 0, "shorter": grown >= 0}.get(self.guidance):
             raise Invalid(
-                f"the {self.kind} cannot be {self.guidance} with these facts in its time",
+                f"the {kind_name(self.kind)} cannot be {self.guidance} with these facts in its time",
                 remedy="ask for another length of the whole narration",
             )
 

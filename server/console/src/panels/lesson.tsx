@@ -23,8 +23,8 @@ interface Lesson {
   sessionId: string; status: string; waitsFor: string | null; topic: string | null; learningObjective: string | null;
   childAge: string | null; childInterest: string | null; learningStyle: string | null;
   facts: Fact[]; confirmedFacts: Fact[]; warnings: string[];
-  speech: string | null;
-  narration: { total_duration: number; reading_level: string; segments: Segment[]; readability: { formula: string; grade: number; within: boolean } | null; warnings: string[] } | null;
+  speech: string | null; segmentTimes: [start: number, end: number][] | null;
+  narration: { total_duration: number; reading_level: string; segments: Segment[]; readability: { formula: string; grade: number; within: boolean } | null; } | null;
 }
 
 /** A lesson with the newest version of its narration. */
@@ -90,14 +90,14 @@ function Listen({ session, segment, label, onRendered = () => {} }: { session: s
   );
 }
 
-function SegmentView({ props, lesson, segment, numbers }: { props: PanelProps; lesson: ShownLesson; segment: Segment; numbers: Map<string, number> }) {
+function SegmentView({ props, lesson, segment, times, numbers }: { props: PanelProps; lesson: ShownLesson; segment: Segment; times?: [start: number, end: number]; numbers: Map<string, number> }) {
   const [edited, edit] = useState(false);
   const spoken = spokenWords(segment.narration);
   return (
     <li class="segment">
       <div class="track-head">
         <h4>{words(segment.type)}</h4>
-        <span class="num muted">{segment.start_time.toFixed(0)}–{(segment.start_time + segment.duration).toFixed(0)} s · {count(spoken, "word")}</span>
+        <span class="num muted">{times ? `${times[0].toFixed(1)}–${times[1].toFixed(1)} s` : `planned ${segment.start_time}–${segment.start_time + segment.duration} s`} · {count(spoken, "word")}</span>
       </div>
       {edited
         ? <WordsEditor label={`Words of ${words(segment.type)}`} text={segment.narration} version={lesson.version} onChanged={props.changed} onClose={() => edit(false)} onSave={(narration) =>
@@ -139,16 +139,16 @@ function LessonView(props: PanelProps) {
         {about.map(([name, value]) => value && <span key={name} class="tag">{name} {value}</span>)}
       </div>
       {lesson.learningObjective && <p class="muted">{lesson.learningObjective}</p>}
-      {[...lesson.warnings, ...(lesson.narration?.warnings ?? [])].map((one) => <p key={one} class="caution">{sentence(one)}</p>)}
+      {lesson.warnings.map((one) => <p key={one} class="caution">{sentence(one)}</p>)}
       {lesson.narration && (
         <section class="part">
           <header class="part-head">
             <h3>Narration</h3>
-            <span class="tag num">{lesson.narration.total_duration} s, {lesson.speech}</span>
+            <span class="tag num">{lesson.speech}</span>
             {readability && <span class={`pill ${readability.within ? "ok" : "wait"}`} title={readability.formula}>reading level: target grade {lesson.narration.reading_level}, measured grade {readability.grade}</span>}
           </header>
           <Listen key={JSON.stringify(lesson.narration.segments.map((one) => one.narration))} session={lesson.sessionId} label="Listen to the narration" onRendered={props.changed} />
-          <ol class="script">{lesson.narration.segments.map((one) => <SegmentView key={one.id} props={props} lesson={lesson} segment={one} numbers={numbers} />)}</ol>
+          <ol class="script">{lesson.narration.segments.map((one, i) => <SegmentView key={one.id} props={props} lesson={lesson} segment={one} times={lesson.segmentTimes?.[i]} numbers={numbers} />)}</ol>
           <p class="actions">
             <MakeOf label="Make scenes of this" url="/api/projects" body={{ lessonId: lesson.sessionId }} />
           </p>

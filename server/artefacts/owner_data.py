@@ -28,7 +28,7 @@ from callsheet.server.langgraph import retention
 from callsheet.server.langgraph.crons import next_due_ms
 from callsheet.state.campaigns.campaign import Campaign
 from callsheet.state.campaigns.filters import Filters
-from callsheet.state.errors import CallsheetError, Conflict, Invalid, Missing, StorageDown
+from callsheet.state.errors import Busy, CallsheetError, Conflict, Fenced, Invalid, Missing, StorageDown
 from callsheet.storage import indexes, thread_search
 from callsheet.storage.archive.owner_file import LEFT_OUT, THREAD, FileEntry, OwnerFileWriter, read_entries
 from callsheet.storage.archive.owner_records import CHUNK, RecordKind, Row, record_kinds
@@ -37,6 +37,7 @@ from callsheet.storage.campaigns.library import max_campaigns
 from callsheet.storage.crons import Cron
 from callsheet.storage.redis import keys
 from callsheet.storage.redis.connection import Storage
+from callsheet.storage.redis.leases import KeyLease
 from callsheet.storage.redis.scripts import execute
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import Thread
@@ -164,8 +165,21 @@ class OwnerData:
 
         The file is read completely before, and refused with `Conflict` if the owner has any of it, unless an
         import of the same file was cut: then it goes on, and leaves what is there as it is. Raises `Invalid`
-        for another file. Of a kind that fails nothing stays; the error says which are there.
+        for another file, and `Busy` while another import for the owner is at work. Of a kind that fails
+        nothing stays; the error says which are there.
         """
+        lease = KeyLease(self.ctx.storage, keys.import_lease(self.owner))
+        if not await lease.take():
+            refusal = Busy(
+                f"an import of data for {self.owner!r} is at work",
+                remedy="wait until it ends; if it was cut, the same file again completes it",
+            )
+            refusal.retry_after_s = keys.RUN_LEASE_S
+            raise refusal
+        async with lease.keep():
+            return await self._import(file, lease, trusted=trusted)
+
+    async def _import(self, file: IO[bytes], lease: KeyLease, *, trusted: bool) -> dict[str, Any]:
         redis, mark = self.ctx.storage.redis, keys.unfinished_import(self.owner)
         digest = await asyncio.to_thread(_digest, file)
         resumes = await execute(redis, "GET", mark) == digest.encode()
@@ -173,8 +187,8 @@ class OwnerData:
         await execute(redis, "SET", mark, digest, "EX", int(keys.DAY_S))
         counts: dict[str, int] = {}
         for name, kind in self.kinds.items():
-            await self._write(_RecordWriter(kind, self.owner, resumes=resumes), file, name, counts)
-        await self._write(_ThreadWriter(self, trusted=trusted, resumes=resumes), file, THREAD, counts)
+            await _write(_RecordWriter(kind, self.owner, lease, resumes), file, name, counts)
+        await _write(_ThreadWriter(self, trusted, lease, resumes), file, THREAD, counts)
         counts["thread"] = counts.pop(THREAD)
         await execute(redis, "UNLINK", mark)
         return {"imported": counts, "leftOut": left_out}
@@ -217,32 +231,6 @@ class OwnerData:
                     remedy="delete some that you no longer need, or raise the limit of the server",
                 )
 
-    async def _write(
-        self, writer: "_RecordWriter | _ThreadWriter", file: IO[bytes], name: str, counts: dict[str, int]
-    ) -> None:
-        """Write all entries of a kind; after an error, remove those that were written.
-
-        They stay where storage was lost, and where an earlier import was cut: the same file goes on with
-        them, and must not meet a late removal.
-        """
-        counts[name] = 0
-        try:
-            async for each, entries in _chunks(file):
-                if each == name:
-                    await writer.write(entries)
-                    counts[name] += len(entries)
-        except CallsheetError as error:
-            stays = writer.resumes or isinstance(error, StorageDown)
-            if not stays:
-                await writer.remove()
-            del counts[name]
-            done = ", ".join(f"{number} of kind {kind!r}" for kind, number in counts.items() if number)
-            raise type(error)(
-                f"{error.message}; {'some' if stays else 'nothing'} of kind {name!r} was imported, "
-                f"and before it {done or 'nothing'}",
-                remedy=f"{error.remedy}; the same file again within a day completes it".removeprefix("; "),
-            ) from error
-
 
 _REMEDY: Final = "export the data again"
 
@@ -256,6 +244,8 @@ def _digest(file: IO[bytes]) -> str:
 class _RecordWriter:
     kind: RecordKind
     owner: str
+    lease: KeyLease
+    """Lease of the import."""
     resumes: bool
     """True if an earlier import of the file was cut."""
     written: list[Row] = field(default_factory=list)
@@ -274,6 +264,8 @@ class _RecordWriter:
 class _ThreadWriter:
     data: OwnerData
     trusted: bool
+    lease: KeyLease
+    """Lease of the import."""
     resumes: bool
     """True if an earlier import of the file was cut."""
     written: list[tuple[Thread, list[str]]] = field(default_factory=list)
@@ -315,6 +307,35 @@ class _ThreadWriter:
                     await delete_artefact(ctx, Artefact(ctx.storage, kind, name, record.owner), record)
             with suppress(Missing):
                 await retention.delete_thread(ctx, record)
+
+
+async def _write(
+    writer: "_RecordWriter | _ThreadWriter", file: IO[bytes], name: str, counts: dict[str, int]
+) -> None:
+    """Write all entries of a kind; after an error, remove those that were written.
+
+    They stay where storage was lost, where an earlier import was cut, and once another import may be at work:
+    the same file goes on with them, and must not meet a late removal.
+    """
+    counts[name] = 0
+    try:
+        async for each, entries in _chunks(file):
+            if each == name:
+                if not await writer.lease.renew():
+                    raise Fenced("the import stood still for too long")
+                await writer.write(entries)
+                counts[name] += len(entries)
+    except CallsheetError as error:
+        stays = writer.resumes or isinstance(error, StorageDown) or not await writer.lease.renew()
+        if not stays:
+            await writer.remove()
+        del counts[name]
+        done = ", ".join(f"{number} of kind {kind!r}" for kind, number in counts.items() if number)
+        raise type(error)(
+            f"{error.message}; {'some' if stays else 'nothing'} of kind {name!r} was imported, "
+            f"and before it {done or 'nothing'}",
+            remedy=f"{error.remedy}; the same file again within a day completes it".removeprefix("; "),
+        ) from error
 
 
 def _require_none(existing: Sequence[str]) -> None:

@@ -35,15 +35,15 @@ from callsheet.storage.video.context import ContextEntry, field_name
 _UNFINISHED: Final = '{"error": "ImportUnfinished", "message": "the import of this thread was interrupted"}'
 """Error of a thread until its import is complete."""
 
-# Replaces only what an unfinished import of the same owner and thread has left.
+# Replaces only what this import has left: one that was cut goes on under its name.
 _WRITE_ARTEFACT: Final = Script("""
 local meta, receipts = KEYS[1], KEYS[2]
-local owner, thread = ARGV[1], ARGV[2]
+local owner, thread, import = ARGV[1], ARGV[2], ARGV[3]
 local before = redis.call('HMGET', meta, 'owner', 'importing')
-if before[1] and not (before[1] == owner and before[2] == thread) then return 0 end
+if before[1] and not (before[1] == owner and before[2] == import) then return 0 end
 for i = 1, #KEYS do redis.call('DEL', KEYS[i]) end
-redis.call('HSET', meta, 'owner', owner, 'thread', thread, 'importing', thread)
-local i = 3
+redis.call('HSET', meta, 'owner', owner, 'thread', thread, 'importing', import)
+local i = 4
 while i <= #ARGV do
   local verb, key = ARGV[i], KEYS[tonumber(ARGV[i + 1])]
   if verb == 'HSET' or verb == 'ZADD' then redis.call(verb, key, ARGV[i + 2], ARGV[i + 3])
@@ -56,17 +56,17 @@ return 1
 # Repeatable: the token recognizes a call that is sent again because its reply was lost.
 _RESERVE: Final = Script("""
 local meta, lease = KEYS[1], KEYS[2]
-local before = redis.call('HMGET', meta, 'owner', 'error', 'token', 'epoch')
-if before[3] == ARGV[2] then return before[4] end
+local before = redis.call('HMGET', meta, 'owner', 'error', 'token', 'epoch', 'import')
+if before[3] == ARGV[2] then return {before[4], before[5]} end
 if before[1] then
   if before[1] ~= ARGV[1] or before[2] ~= ARGV[3] or redis.call('EXISTS', lease) == 1 then return false end
 end
-local epoch = (before[4] or 0) + 1
+local epoch, import = (before[4] or 0) + 1, before[5] or ARGV[2]
 redis.call('DEL', meta)
-redis.call('HSET', meta, 'owner', ARGV[1], 'token', ARGV[2], 'epoch', epoch)
+redis.call('HSET', meta, 'owner', ARGV[1], 'token', ARGV[2], 'epoch', epoch, 'import', import)
 redis.call('HSET', meta, 'status', 'error', 'error', ARGV[3])
 redis.call('SET', lease, epoch, 'PX', ARGV[4])
-return tostring(epoch)
+return {tostring(epoch), import}
 """)
 
 _RENEW_LEASE: Final = Script("""
@@ -81,7 +81,7 @@ if redis.call('GET', KEYS[2]) ~= ARGV[1] then
   return token == ARGV[2] and error ~= ARGV[3] and 1 or 0
 end
 local now = now_ms()
-redis.call('HDEL', KEYS[1], 'error')
+redis.call('HDEL', KEYS[1], 'error', 'import')
 redis.call('HSET', KEYS[1], 'updatedMs', now, 'stateUpdatedMs', now)
 for i = 4, #ARGV, 2 do redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1]) end
 redis.call('DEL', KEYS[2])
@@ -97,6 +97,8 @@ class _Hold:
     owner: str
     token: str
     epoch: str
+    name: str
+    """Name of the import, which it keeps over all attempts until the thread is complete."""
 
 
 class Importer:
@@ -158,7 +160,8 @@ class Importer:
         """End the import of a complete thread, and return its record. Twice is safe."""
         for entry in file.artefacts:
             artefact = Artefact(self._storage, entry.artefact.kind, entry.artefact.id, record.owner)
-            if (await artefact.meta()).get("importing") == record.id:
+            meta = await artefact.meta()
+            if meta.get("thread") == record.id and "importing" in meta:
                 await artefact.drop_facts(["importing"])
         ttl = file.thread.ttl.model_dump() if file.thread.ttl else None
         return await threads.update_metadata(self._storage, record, {}, ttl)
@@ -166,17 +169,18 @@ class Importer:
     async def _reserve(self, thread: str, owner: str) -> _Hold:
         token = uuid.uuid4().hex
         run_keys = keys.run_keys(thread)
-        epoch: bytes | None = await _RESERVE(
+        reserved: list[bytes] | None = await _RESERVE(
             self._storage.redis,
             [run_keys.thread, run_keys.lease],
             [owner, token, _UNFINISHED, int(keys.RUN_LEASE_S * 1000)],
         )
-        if epoch is None:
+        if reserved is None:
             raise Conflict(
                 f"thread {thread!r} exists already",
                 remedy=f"import it under another id; after an aborted import, wait {keys.RUN_LEASE_S:g} s",
             )
-        return _Hold(thread, owner, token, epoch.decode())
+        epoch, name = reserved
+        return _Hold(thread, owner, token, epoch.decode(), name.decode())
 
     async def _renew_lease(self, hold: _Hold) -> None:
         args: list[Argument] = [hold.epoch, int(keys.RUN_LEASE_S * 1000)]
@@ -226,7 +230,9 @@ class Importer:
     async def _write_artefact(self, entry: ArtefactEntry, hold: _Hold) -> None:
         artefact = self._artefact(entry, hold)
         names, effects = _artefact_effects(entry, artefact.stored_id, self._rules_of(artefact.kind))
-        if not await _WRITE_ARTEFACT(self._storage.redis, names, [hold.owner, hold.thread, *effects]):
+        if not await _WRITE_ARTEFACT(
+            self._storage.redis, names, [hold.owner, hold.thread, hold.name, *effects]
+        ):
             raise Conflict(
                 f"{artefact.kind} {artefact.id!r} exists already", remedy="import the thread under another id"
             )
@@ -266,7 +272,7 @@ class Importer:
         for entry in file.artefacts:
             artefact = self._artefact(entry, hold)
             meta = await artefact.meta()
-            if (meta.get("owner"), meta.get("importing")) == (hold.owner, hold.thread):
+            if (meta.get("owner"), meta.get("importing")) == (hold.owner, hold.name):
                 names, _ = _artefact_effects(entry, artefact.stored_id, self._rules_of(artefact.kind))
                 await self._delete_places(entry, hold)
                 await self._storage.redis.delete(*names)

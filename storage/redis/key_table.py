@@ -104,6 +104,7 @@ KEYS: Final = (
     Key("owner:{<id>}:extraction:<digest>", "string", DAY_S, "facts extracted from a source, JSON"),
     Key("owner:{<id>}:speech:<digest>", "string", DAY_S, "sound file of a spoken line"),
     Key("owner:{<id>}:import", "string", DAY_S, "digest of a file whose import has not ended"),
+    Key("owner:{<id>}:import-lease", "string", RUN_LEASE_S, "import of the owner's data that is at work"),
     Key("owner:{<id>}:pronunciations", "string", "forever", "how names are spoken, JSON"),
     Key("owner:{<id>}:campaigns:records", "hash", "forever", "campaigns of the owner's library, JSON by id"),
     Key("owner:{<id>}:campaigns:changes", "zset", "forever", "campaigns by number of their last change"),

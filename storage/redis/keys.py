@@ -174,6 +174,11 @@ def unfinished_import(owner: str) -> str:
     return f"owner:{hash_tag(owner)}:import"
 
 
+def import_lease(owner: str) -> str:
+    """String of the token of the import of the owner's data that is at work."""
+    return f"owner:{hash_tag(owner)}:import-lease"
+
+
 def speech_clip(owner: str, digest: str) -> str:
     """String of the sound file of one spoken line."""
     return f"owner:{hash_tag(owner)}:speech:{digest}"

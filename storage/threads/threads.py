@@ -1,6 +1,5 @@
 """Threads: owner, graph, artefacts, status and metadata; everything except checkpoints and runs."""
 
-import asyncio
 import hmac
 import json
 import secrets
@@ -10,11 +9,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from callsheet.state.errors import Busy, Conflict, Missing, Unavailable
+from callsheet.state.errors import Busy, Conflict, Missing
 from callsheet.storage import questions, thread_search
 from callsheet.storage.assistants import default_id
 from callsheet.storage.redis import caller_keys, keys, keyspace
 from callsheet.storage.redis.connection import Storage
+from callsheet.storage.redis.leases import LEASE_MS, KeyLease
 from callsheet.storage.redis.renamed_fields import THREAD_FIELDS, rename_function
 from callsheet.storage.redis.scripts import Argument, Script, ScriptCall, execute, hgetall
 from callsheet.storage.runs import scripts as run_scripts
@@ -71,16 +71,6 @@ redis.call('HINCRBY', thread, 'epoch', 1)
 redis.call('SET', lease, token, 'PX', ARGV[2])
 if deletes then redis.call('HSET', thread, 'deleting', 1) end
 return 1
-""")
-
-_RENEW_HOLD: Final = Script("""
-if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
-return redis.call('PEXPIRE', KEYS[1], ARGV[2])
-""")
-
-_RELEASE: Final = Script("""
-if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end
-return 0
 """)
 
 
@@ -143,7 +133,6 @@ return secret or ARGV[1]
 """)
 
 
-_HOLD_MS: Final = int(keys.RUN_LEASE_S * 1000)
 _BEING_DELETED: Final = -2
 """Answer of `_HOLD` while a deletion holds the thread."""
 
@@ -380,8 +369,8 @@ async def hold(storage: Storage, thread_id: str, owner: str, *, deletes: bool = 
     ends that. Raises `Busy` while a run is active or a deletion is at work, and `Missing` as `get`.
     """
     run_keys = keys.run_keys(thread_id)
-    token = str(uuid.uuid4())
-    args: list[Argument] = [owner, _HOLD_MS, token, int(deletes)]
+    lease = KeyLease(storage, run_keys.lease)
+    args: list[Argument] = [owner, LEASE_MS, lease.token, int(deletes)]
     result: int = await _HOLD(storage.redis, [run_keys.thread, run_keys.lease], args)
     if result == _BEING_DELETED:
         raise Busy(
@@ -392,25 +381,8 @@ async def hold(storage: Storage, thread_id: str, owner: str, *, deletes: bool = 
         raise missing_thread(thread_id)
     if not result:
         raise Busy(f"thread {thread_id!r} has an unfinished run", remedy="cancel it, or wait until it ends")
-    renewal = asyncio.create_task(_renew_hold(storage, run_keys.lease, token))
-    try:
+    async with lease.keep():
         yield
-    finally:
-        renewal.cancel()
-        await asyncio.wait([renewal])
-        await _RELEASE(storage.redis, [run_keys.lease], [token])
-
-
-async def _renew_hold(storage: Storage, lease: str, token: str) -> None:
-    """Renew a hold until this task is cancelled or the hold is lost."""
-    while True:
-        await asyncio.sleep(keys.RUN_LEASE_S / 3)
-        try:
-            if not await _RENEW_HOLD(storage.redis, [lease], [token, _HOLD_MS]):
-                return
-        except Unavailable:
-            # What the hold protects meets the same outage; the next renewal may still be in time.
-            continue
 
 
 async def delete(storage: Storage, record: Thread) -> None:

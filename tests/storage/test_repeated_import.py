@@ -1,0 +1,109 @@
+"""The import of an owner's data that is sent again: while it is at work, or after it was cut."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from redis import Redis
+
+from callsheet.storage.redis import keys
+from tests.doubles.holding_proxy import HoldingProxy
+from tests.doubles.served import served_app
+from tests.storage.test_lifetimes import OFFLINE, CountingClient, make_page
+from tests.storage.test_owner_data import export_data
+
+PATH = "/api/data/import"
+
+
+@pytest.fixture
+async def proxy(tmp_path: Path, valkey_url: str) -> AsyncIterator[HoldingProxy]:
+    target = valkey_url.removeprefix("unix://").partition("?")[0]
+    async with HoldingProxy(str(tmp_path / "proxy"), target) as held:
+        yield held
+
+
+@pytest.fixture
+async def client(valkey_url: str) -> AsyncIterator[CountingClient]:
+    async with served_app(valkey_url) as http:
+        yield CountingClient(http)
+
+
+async def export_pages(client: CountingClient, inspector: Redis, *names: str, alone: str = "") -> bytes:
+    """Return the file of an owner with these pages; that of the page `alone` has no thread."""
+    for name in filter(None, (*names, alone)):
+        await make_page(client, name)
+    if alone:
+        await client.ok("DELETE", f"/threads/{alone}")
+    content = await export_data(client)
+    inspector.flushdb()
+    return content
+
+
+async def thread_ids(client: CountingClient) -> list[Any]:
+    rows = await client.ok("POST", "/threads/search", {"limit": 100})
+    return sorted(row["thread_id"] for row in rows)
+
+
+async def change_headline(client: CountingClient, page: str) -> None:
+    message = {"message": "Change the headline to “My own”", **OFFLINE}
+    assert (await client.ok("POST", f"/api/pages/{page}/chat", message))["drafts"]
+
+
+async def test_the_same_file_is_refused_while_its_import_is_at_work(
+    client: CountingClient, proxy: HoldingProxy, inspector: Redis
+) -> None:
+    content = await export_pages(client, inspector, "one", "two")
+    async with served_app(proxy.url) as slow:
+        proxy.hold("thread:{two}:lease")
+        first = asyncio.create_task(slow.post(PATH, content=content))
+        await asyncio.wait_for(proxy.has_held.wait(), 20)
+        again = await client.http.post(PATH, content=content)
+        assert (again.status_code, again.json()["type"]) == (409, "busy"), again.text
+        assert "is at work" in again.json()["error"]
+        assert again.headers["Retry-After"] == "15"
+        proxy.release()
+        assert (await first).status_code == 201
+    assert await thread_ids(client) == ["one", "two"]
+    assert not inspector.exists(keys.import_lease("local"))
+    assert (await client.http.post(PATH, content=content)).json()["type"] == "conflict"
+
+
+async def test_an_import_that_stood_still_for_too_long_writes_and_removes_nothing_more(
+    client: CountingClient, proxy: HoldingProxy, inspector: Redis
+) -> None:
+    content = await export_pages(client, inspector, "one", "two", "three")
+    async with served_app(proxy.url) as slow:
+        proxy.hold("thread:{three}:lease")
+        first = asyncio.create_task(slow.post(PATH, content=content))
+        await asyncio.wait_for(proxy.has_held.wait(), 20)
+        # Its lease has ended, as after a long pause of its process.
+        inspector.delete(keys.import_lease("local"))
+        assert (await client.http.post(PATH, content=content)).status_code == 201
+        proxy.release()
+        late = await first
+    assert (late.status_code, "some of kind" in late.json()["error"]) == (409, True), late.text
+    assert await thread_ids(client) == ["one", "three", "two"]
+
+
+async def test_a_page_whose_import_was_cut_at_its_last_step_is_never_overwritten(
+    client: CountingClient, proxy: HoldingProxy, inspector: Redis
+) -> None:
+    await make_page(client, "one")
+    content = (await client.http.get("/api/threads/one/export")).content
+    inspector.flushdb()
+    async with served_app(proxy.url) as slow:
+        # From then on the name of the page's mark is sent only to remove it.
+        assert (await slow.post("/api/threads/import?as=other", content=content)).status_code == 201
+        proxy.hold("importing")
+        first = asyncio.create_task(slow.post("/api/threads/import", content=content))
+        await asyncio.wait_for(proxy.has_held.wait(), 20)
+        await change_headline(client, "one")
+        before = await client.ok("GET", "/api/pages/one")
+        await client.ok("DELETE", "/threads/one")
+        again = await client.http.post("/api/threads/import", content=content)
+        assert (again.status_code, again.json()["type"]) == (409, "conflict"), again.text
+        assert await client.ok("GET", "/api/pages/one") == before
+        first.cancel()
+        await asyncio.wait([first])

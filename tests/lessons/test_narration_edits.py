@@ -168,6 +168,8 @@ def test_an_edit_of_a_very_long_text_takes_under_five_seconds(text):
     assert time.process_time() - start < 5
 
 
-def test_a_narrations_speech_is_an_estimate_or_measured():
-    assert narration.speech_words(38.4, measured=False) == "about 38 s of it spoken, by estimate"
-    assert narration.speech_words(38.44, measured=True) == "38.4 s of it spoken, measured"
+def test_a_narrations_length_is_planned_with_its_speech_by_estimate_or_measured():
+    planned = "planned for 60 s, about 38 s of it spoken, by estimate"
+    assert narration.length_words(60.0, 38.4) == planned
+    measured = "planned for 60 s; the sound lasts 42.1 s, 38.4 s of it spoken (measured)"
+    assert narration.length_words(60.0, 38.44, 42.06) == measured

@@ -1,5 +1,5 @@
 // A plan as a live checklist: its steps may be edited, skipped, inserted, retried, and the whole paused or cancelled.
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { api } from "../api.ts";
 import { changedFields, hasFailed, isDone, isUnchanged, outcomes, type Step } from "../conversation.ts";
 import { count, seconds, words } from "../format.ts";
@@ -7,24 +7,20 @@ import { schemaOf } from "../interrupts.ts";
 import { attempt, mayWrite, notify, readQuestions } from "../store.ts";
 import type { ThreadModel } from "../thread.ts";
 import { editSchema, insertableTools, readTools, stepTitle, type ToolInfo } from "../tools.ts";
-import type { Execution, Fields, Json, PlanStep, Schema } from "../types.ts";
+import type { Execution, Fields, Json, PlanStep } from "../types.ts";
 import { Dialog } from "../ui/dialog.tsx";
 import { Icon } from "../ui/icon.tsx";
 import { IconButton } from "../ui/icon_button.tsx";
 import { SchemaForm } from "../ui/schema_form.tsx";
 import { Failure } from "../ui/states.tsx";
-import { useCall } from "../ui/use_read.ts";
+import { useCall, useRead } from "../ui/use_read.ts";
 import { StepLine } from "./steps.tsx";
 
 function EditStep({ plan, step, onClose, onDone }: { plan: string; step: PlanStep; onClose: () => void; onDone: () => void }) {
-  const [schema, setSchema] = useState<Schema | null>(null);
   const [error, change, busy] = useCall();
-  useEffect(() => {
-    void readTools().then((all) => {
-      const tool = all.find((one) => one.name === step.toolName);
-      setSchema(tool ? editSchema(tool, step.params) : schemaOf(step.params as Json));
-    });
-  }, [step.id]);
+  const [tools] = useRead(readTools, []);
+  const tool = tools?.find((one) => one.name === step.toolName);
+  const schema = useMemo(() => (tool ? editSchema(tool, step.params) : tools && schemaOf(step.params as Json)), [tools, step.id]);
   return (
     <Dialog title={step.displayName} onClose={onClose}>
       {error && <Failure error={error} />}

@@ -105,6 +105,7 @@ export const api = {
   markdown: (text: string) => post<{ html: string }>("/api/markdown", { text }),
 
   createThread: (workflow: string) => post<Thread>("/threads", { metadata: { graph_id: workflow } }),
+  rename: (thread: string, title: string) => request<Thread>("PATCH", path`/threads/${thread}`, { metadata: { title } }),
   thread: (id: string) => get<Thread>(path`/threads/${id}`),
   state: (id: string, checkpoint = "") => get<ThreadState>(path`/threads/${id}/state` + (checkpoint ? path`/${checkpoint}` : "")),
   history: (id: string, limit = 100, before: string | null = null) =>

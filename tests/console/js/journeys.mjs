@@ -101,8 +101,9 @@ test("a brief is shown as it was entered, under the title of the ad, which a per
   const entered = await tab.locator(".turn.person").first().innerText();
   assert.match(entered, /^Client\s+Harbour Bikes\s+Product\s+e-bikes by the hour\s+Duration\s+20$/);
   await picture(tab, "ad-of-a-form");
-  await offline.send("PATCH", "/threads/harbour-form", { metadata: { title: "Summer on wheels" } });
-  await tab.reload();
+  await tab.getByRole("button", { name: "Change the title" }).click();
+  await tab.getByLabel("Title", { exact: true }).fill("Summer on wheels");
+  await tab.keyboard.press("Enter");
   await tab.getByRole("heading", { level: 1, name: "Summer on wheels" }).waitFor();
   await tab.goto(`${offline.url}/artefacts?kind=ad`);
   await tab.getByRole("link", { name: "Summer on wheels", exact: true }).waitFor();

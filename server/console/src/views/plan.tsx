@@ -6,7 +6,7 @@ import { count, seconds, words } from "../format.ts";
 import { schemaOf } from "../interrupts.ts";
 import { attempt, mayWrite, notify, readQuestions } from "../store.ts";
 import type { ThreadModel } from "../thread.ts";
-import { editSchema, insertableTools, readTools, stepTitle, type ToolInfo } from "../tools.ts";
+import { editSchema, insertableTools, readTools, stepTitle } from "../tools.ts";
 import type { Execution, Fields, Json, PlanStep } from "../types.ts";
 import { Dialog } from "../ui/dialog.tsx";
 import { Icon } from "../ui/icon.tsx";
@@ -33,20 +33,14 @@ function EditStep({ plan, step, onClose, onDone }: { plan: string; step: PlanSte
 }
 
 function InsertStep({ execution, onClose, onDone }: { execution: Execution; onClose: () => void; onDone: () => void }) {
-  const [all, setAll] = useState<ToolInfo[]>([]);
-  const [name, choose] = useState("");
+  const [tools] = useRead(readTools, []);
+  const [chosen, choose] = useState("");
   const [after, setAfter] = useState("");
   const [error, change, busy] = useCall();
   const used = new Set(execution.plan.steps.map((one) => one.toolName));
-  useEffect(() => {
-    void readTools().then((list) => {
-      const domain = list.find((one) => used.has(one.name))?.domain;
-      const fitting = insertableTools(list, domain);
-      setAll(fitting);
-      choose((fitting.find((one) => used.has(one.name)) ?? fitting[0])?.name ?? "");
-    });
-  }, []);
-  const tool = all.find((one) => one.name === name);
+  const all = tools ? insertableTools(tools, tools.find((one) => used.has(one.name))?.domain) : [];
+  const tool = all.find((one) => one.name === chosen) ?? all.find((one) => used.has(one.name)) ?? all[0];
+  const name = tool?.name ?? "";
   return (
     <Dialog title="Insert a step" onClose={onClose}>
       {error && <Failure error={error} />}

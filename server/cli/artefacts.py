@@ -235,7 +235,14 @@ def versions(client: ServerClient, args: Args) -> None:
         print_json(listed)
         return
     rows = [
-        (name, one["id"], one["status"], age(one["createdAt"]), _maker(one), one.get("summary"))
+        (
+            name,
+            one["id"],
+            _standing(one, stream["active"]),
+            age(one["createdAt"]),
+            _maker(one),
+            one.get("summary"),
+        )
         for name, stream in listed.items()
         for one in stream["versions"]
     ]
@@ -243,6 +250,10 @@ def versions(client: ServerClient, args: Args) -> None:
     if kind.stream:
         titles, rows = titles[1:], [row[1:] for row in rows]  # type: ignore[assignment,misc]
     print_table(titles, rows, "There are no versions yet.")
+
+
+def _standing(version: Mapping[str, Any], active: str | None) -> str:
+    return f"{version['status']}, active" if version["id"] == active else str(version["status"])
 
 
 def _maker(version: Mapping[str, Any]) -> str:

@@ -256,7 +256,9 @@ def test_versions_are_listed_compared_activated_restored_and_exported(
     assert run_command("ads", "activate", "ad-1", "music", "v1").err.strip() == "Activated v1."
     assert "active v1" in run_command("ads", "show", "ad-1").out
     assert run_command("ads", "restore", "ad-1", "music", "v1").code == 0
-    assert "v3" in run_command("ads", "versions", "ad-1").out
+    lines = run_command("ads", "versions", "ad-1", "music").out.splitlines()
+    assert [" active " in line for line in lines] == [False, True, False, False]
+    assert "frozen, active" in lines[1]
     assert run_command("ads", "export", "ad-1", "ad.jsonl").code == 0
     assert run_command("threads", "import", "ad.jsonl", "--as", "ad-2").out.strip() == "ad-2"
     assert run_command("ads", "show", "ad-2").code == 0

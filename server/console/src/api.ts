@@ -4,6 +4,16 @@ import type {
   Thread, ThreadState, Version, VersionDiff,
 } from "./types.ts";
 
+/** Routes as remedies name them, and where people of the page find the same. */
+const PLACES: [route: RegExp, words: string][] = [
+  [/\brender it: POST \/\S+\/render( with the same fields)?/i, "press Listen first"],
+  [/\bPOST \/api\/campaigns\/import\b/, "“Import” under Campaigns"],
+  [/\blist them with GET \/api\/artefacts\/\w+/i, "look under Artefacts"],
+];
+
+/** A remedy with buttons and views in place of the routes. */
+export const onPage = (remedy: string) => PLACES.reduce((text, [route, words]) => text.replace(route, words), remedy);
+
 /** An error reply: what happened, and what to do about it. */
 export class ApiError extends Error {
   readonly status: number;
@@ -32,7 +42,7 @@ export async function errorOf(reply: Response): Promise<ApiError> {
   const fields = (body ?? {}) as Fields;
   const detail = fields.error ?? fields.message ?? fields.detail ?? "";
   const message = typeof detail === "string" ? detail : JSON.stringify(detail);
-  return new ApiError(reply.status, message || `The server replied ${reply.status}.`, fields.remedy ?? "", fields.details);
+  return new ApiError(reply.status, message || `The server replied ${reply.status}.`, onPage(fields.remedy ?? ""), fields.details);
 }
 
 /** Send a request; an object as `body` is sent as JSON. Throws ApiError. */
@@ -95,6 +105,7 @@ export const api = {
   markdown: (text: string) => post<{ html: string }>("/api/markdown", { text }),
 
   createThread: (workflow: string) => post<Thread>("/threads", { metadata: { graph_id: workflow } }),
+  rename: (thread: string, title: string) => request<Thread>("PATCH", path`/threads/${thread}`, { metadata: { title } }),
   thread: (id: string) => get<Thread>(path`/threads/${id}`),
   state: (id: string, checkpoint = "") => get<ThreadState>(path`/threads/${id}/state` + (checkpoint ? path`/${checkpoint}` : "")),
   history: (id: string, limit = 100, before: string | null = null) =>

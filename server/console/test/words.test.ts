@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { onPage } from "../src/api.ts";
 import { wordDiff } from "../src/diff.ts";
 import { mentions } from "../src/mentions.ts";
 import { ago, count, line, seconds, sentence, shorten, usd, words } from "../src/format.ts";
@@ -47,4 +48,11 @@ test("versions that a text mentions become links", () => {
   ]);
   assert.equal(pieces.map((one) => one.text).join(""), "Ready: Music v2, sound effects v11 and the scene-1 is v3. v4 of nothing.");
   assert.deepEqual(mentions("music v2", []), [{ text: "music v2", stream: "", version: "" }]);
+});
+
+test("a remedy of the server names what the page has in place of a route", () => {
+  assert.equal(onPage("render it: POST /api/ads/a-1/render with the same fields"), "press Listen first");
+  assert.equal(onPage("render it: POST /api/agent-create/session/narration/render"), "press Listen first");
+  assert.equal(onPage("list them with GET /api/artefacts/page"), "look under Artefacts");
+  assert.equal(onPage("try again in a moment"), "try again in a moment");
 });

@@ -35,6 +35,8 @@ test("an ad is made from Home, changed, and a version of it is compared and rest
   await tab.getByRole("button", { name: "Restore" }).click();
   await tab.getByText("v1 is restored as a new version").waitFor();
   await tab.locator(".chip", { hasText: "v3" }).waitFor();
+  await tab.getByRole("button", { name: "Ad", exact: true }).click();
+  await tab.locator(".part-head", { hasText: "v2 is active" }).waitFor();
   await tab.reload();
   await tab.locator(".turn.person").nth(1).waitFor();
 });
@@ -99,8 +101,9 @@ test("a brief is shown as it was entered, under the title of the ad, which a per
   const entered = await tab.locator(".turn.person").first().innerText();
   assert.match(entered, /^Client\s+Harbour Bikes\s+Product\s+e-bikes by the hour\s+Duration\s+20$/);
   await picture(tab, "ad-of-a-form");
-  await offline.send("PATCH", "/threads/harbour-form", { metadata: { title: "Summer on wheels" } });
-  await tab.reload();
+  await tab.getByRole("button", { name: "Change the title" }).click();
+  await tab.getByLabel("Title", { exact: true }).fill("Summer on wheels");
+  await tab.keyboard.press("Enter");
   await tab.getByRole("heading", { level: 1, name: "Summer on wheels" }).waitFor();
   await tab.goto(`${offline.url}/artefacts?kind=ad`);
   await tab.getByRole("link", { name: "Summer on wheels", exact: true }).waitFor();
@@ -332,7 +335,7 @@ test("what is made is taken along as files, and one that cannot be made says wha
   const ad = await offline.send("POST", "/api/ai/generate", { adId: "away", brief, provider: "offline" });
   const tab = await open(offline, `/c/${ad.conversationId}`);
   await tab.getByRole("link", { name: "Hand-off" }).click();
-  await tab.getByText(/render it: POST/i).waitFor();
+  await tab.getByText(/press Listen first/i).waitFor();
   await tab.getByRole("button", { name: "Listen", exact: true }).click();
   await tab.locator(".ad-player audio").waitFor({ timeout: 4 * PATIENCE_MS });
   await tab.getByLabel(/Address of the sound/).fill("https://cdn.example/away.mp3");

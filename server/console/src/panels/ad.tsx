@@ -1,9 +1,9 @@
 // An ad: its timeline to scale, its script by voice, music and effects with locks, the mixer, and the brief.
-import { useEffect, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { api, get, path, post, request } from "../api.ts";
 import { count, seconds, words } from "../format.ts";
 import { location, setQuery } from "../router.ts";
-import { act, attempt, mayWrite } from "../store.ts";
+import { act, mayWrite } from "../store.ts";
 import type { Fields, StreamHead, Version } from "../types.ts";
 import "../styles/ad.css";
 import { Icon } from "../ui/icon.tsx";
@@ -23,7 +23,7 @@ import { WordsEditor } from "./words_editor.tsx";
 
 interface Voice { id: string; name: string; provider: string; language: string; gender: string | null; accent: string | null; style: string | null }
 interface Track { id: string; voiceId: string; text: string; speed: number }
-interface AdStream extends Omit<StreamHead, "newest"> { newest: Version | null }
+interface AdStream extends Omit<StreamHead, "newest" | "active"> { newest: Version | null; active: Version | null }
 interface Ad {
   adId: string; spotSeconds: number | null; language: string | null; market: string | null; brief: Record<string, string | number> | null;
   streams: Record<string, AdStream>; timeline: Timeline; mixer: Mixer; locks: { stream: string }[];
@@ -35,19 +35,14 @@ const Compare = later(() => import("./compare.tsx").then((one) => one.Compare));
 /** What is known of voices by id; a null is a voice that nobody knows any more. */
 const voices = new Map<string, Promise<Voice | null>>();
 
-function useVoice(id: string): Voice | null {
-  const [voice, setVoice] = useState<Voice | null>(null);
-  useEffect(() => {
-    let current = true;
-    if (!voices.has(id)) voices.set(id, get<Voice>(path`/api/voices/${id}`).catch(() => { voices.delete(id); return null; }));
-    void voices.get(id)?.then((known) => current && setVoice(known));
-    return () => { current = false; };
-  }, [id]);
-  return voice;
+function readVoice(id: string): Promise<Voice | null> {
+  const known = voices.get(id) ?? get<Voice>(path`/api/voices/${id}`).catch(() => { voices.delete(id); return null; });
+  voices.set(id, known);
+  return known;
 }
 
 function VoiceName({ id }: { id: string }) {
-  const voice = useVoice(id);
+  const [voice] = useRead(() => readVoice(id), [id]);
   if (!voice) return <span class="voice-name" title={id}>{id.split("/").pop()}</span>;
   const about = [voice.gender, voice.accent ?? voice.language, voice.style].filter(Boolean).join(" · ");
   return <span class="voice-name" title={id}>{voice.name} <span class="muted">{about}</span></span>;
@@ -65,9 +60,8 @@ function StreamHeader({ props, ad, stream, title }: { props: PanelProps; ad: Ad;
           {keptWords(newest.id, head.count)}
         </button>
       )}
-      {newest && (head?.active === newest.id
-        ? <span class="pill ok"><span class="dot" aria-hidden="true" />Active</span>
-        : mayWrite.value && <button type="button" class="button small" onClick={() => act(post(path`/api/ads/${ad.adId}/${stream}/${newest.id}/activate`), `${title} ${newest.id} is active`, props.changed)}>Activate</button>)}
+      {head?.active && <span class="pill ok"><span class="dot" aria-hidden="true" />{head.active.id === newest?.id ? "Active" : `${head.active.id} is active`}</span>}
+      {newest && head?.active?.id !== newest.id && mayWrite.value && <button type="button" class="button small" onClick={() => act(post(path`/api/ads/${ad.adId}/${stream}/${newest.id}/activate`), `${title} ${newest.id} is active`, props.changed)}>Activate</button>}
       <button type="button" class="icon-button end" disabled={!mayWrite.value} aria-pressed={locked} aria-label={locked ? `Unlock ${title.toLowerCase()}` : `Lock ${title.toLowerCase()}`}
         title={locked ? "Locked: nobody changes it" : "Lock against every change"}
         onClick={() => act(request(locked ? "DELETE" : "PUT", path`/api/ads/${ad.adId}/locks/${stream}`), `${title} ${locked ? "can be changed again" : "stays as it is"}`, props.changed)}>
@@ -154,12 +148,9 @@ function AdView(props: PanelProps) {
   const music = ad.streams.music?.newest?.data as Fields | undefined;
   const effects = (ad.streams.sfx?.newest?.data?.soundFxPrompts ?? []) as Fields[];
   const brief = Object.entries(ad.brief ?? {}).filter(([, value]) => value !== "" && value !== null);
-  const waiting = STREAMS.filter((one) => ad.streams[one]?.newest && ad.streams[one].active !== ad.streams[one].newest?.id);
+  const waiting = STREAMS.filter((one) => ad.streams[one]?.newest && ad.streams[one].active?.id !== ad.streams[one].newest?.id);
   const activateAll = async () => {
-    for (const one of waiting) {
-      if (!(await attempt(post(path`/api/ads/${ad.adId}/${one}/${ad.streams[one]?.newest?.id ?? ""}/activate`).then(() => true)))) break;
-    }
-    props.changed();
+    for (const one of waiting) await post(path`/api/ads/${ad.adId}/${one}/${ad.streams[one]?.newest?.id ?? ""}/activate`);
   };
   return (
     <div class="ad">
@@ -170,7 +161,7 @@ function AdView(props: PanelProps) {
         {ad.language && <span class="tag">{words(ad.language)}</span>}
         {ad.market && <span class="tag">{ad.market}</span>}
         {ad.streams.voices?.newest && <MakeOf label="Make a page of this" url="/api/pages" body={{ adId: ad.adId }} />}
-        {waiting.length > 1 && mayWrite.value && <button type="button" class="button small end" onClick={activateAll}>Activate all {waiting.length}</button>}
+        {waiting.length > 1 && mayWrite.value && <button type="button" class="button small end" onClick={() => act(activateAll(), "All newest versions are active", props.changed)}>Activate all {waiting.length}</button>}
       </div>
       <AdPlayer key={`${props.id} ${STREAMS.map((one) => ad.streams[one]?.newest?.id).join(" ")}`} ad={ad.adId} timeline={ad.timeline}
         onRendered={(timeline, place) => { setProfile(place); setAd({ ...ad, timeline }); }} onTime={setSecond} />

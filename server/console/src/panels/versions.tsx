@@ -105,7 +105,7 @@ function VersionView({ props, stream, id, listed, active, newest, onAbsent }: {
         <div>
           {version.request && <p class="version-request">“{shorten(version.request, 200)}”</p>}
           <p class="meta">
-            <span>by {version.by === "model" ? `the ${version.model || ""} model` : version.by === "person" ? version.createdBy : version.by}</span>
+            <span>by {version.by === "model" ? `the ${version.model || ""} model` : version.by !== "person" ? version.by : version.createdBy === "local" ? "hand" : version.createdBy}</span>
             <Ago of={version.createdAt} />
             {version.parent && <span>from {version.parent}</span>}
           </p>

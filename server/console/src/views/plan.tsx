@@ -1,30 +1,26 @@
 // A plan as a live checklist: its steps may be edited, skipped, inserted, retried, and the whole paused or cancelled.
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { api } from "../api.ts";
 import { changedFields, hasFailed, isDone, isUnchanged, outcomes, type Step } from "../conversation.ts";
 import { count, seconds, words } from "../format.ts";
 import { schemaOf } from "../interrupts.ts";
 import { attempt, mayWrite, notify, readQuestions } from "../store.ts";
 import type { ThreadModel } from "../thread.ts";
-import { editSchema, insertableTools, readTools, stepTitle, type ToolInfo } from "../tools.ts";
-import type { Execution, Fields, Json, PlanStep, Schema } from "../types.ts";
+import { editSchema, insertableTools, readTools, stepTitle } from "../tools.ts";
+import type { Execution, Fields, Json, PlanStep } from "../types.ts";
 import { Dialog } from "../ui/dialog.tsx";
 import { Icon } from "../ui/icon.tsx";
 import { IconButton } from "../ui/icon_button.tsx";
 import { SchemaForm } from "../ui/schema_form.tsx";
 import { Failure } from "../ui/states.tsx";
-import { useCall } from "../ui/use_read.ts";
+import { useCall, useRead } from "../ui/use_read.ts";
 import { StepLine } from "./steps.tsx";
 
 function EditStep({ plan, step, onClose, onDone }: { plan: string; step: PlanStep; onClose: () => void; onDone: () => void }) {
-  const [schema, setSchema] = useState<Schema | null>(null);
   const [error, change, busy] = useCall();
-  useEffect(() => {
-    void readTools().then((all) => {
-      const tool = all.find((one) => one.name === step.toolName);
-      setSchema(tool ? editSchema(tool, step.params) : schemaOf(step.params as Json));
-    });
-  }, [step.id]);
+  const [tools] = useRead(readTools, []);
+  const tool = tools?.find((one) => one.name === step.toolName);
+  const schema = useMemo(() => (tool ? editSchema(tool, step.params) : tools && schemaOf(step.params as Json)), [tools, step.id]);
   return (
     <Dialog title={step.displayName} onClose={onClose}>
       {error && <Failure error={error} />}
@@ -37,20 +33,14 @@ function EditStep({ plan, step, onClose, onDone }: { plan: string; step: PlanSte
 }
 
 function InsertStep({ execution, onClose, onDone }: { execution: Execution; onClose: () => void; onDone: () => void }) {
-  const [all, setAll] = useState<ToolInfo[]>([]);
-  const [name, choose] = useState("");
+  const [tools] = useRead(readTools, []);
+  const [chosen, choose] = useState("");
   const [after, setAfter] = useState("");
   const [error, change, busy] = useCall();
   const used = new Set(execution.plan.steps.map((one) => one.toolName));
-  useEffect(() => {
-    void readTools().then((list) => {
-      const domain = list.find((one) => used.has(one.name))?.domain;
-      const fitting = insertableTools(list, domain);
-      setAll(fitting);
-      choose((fitting.find((one) => used.has(one.name)) ?? fitting[0])?.name ?? "");
-    });
-  }, []);
-  const tool = all.find((one) => one.name === name);
+  const all = tools ? insertableTools(tools, tools.find((one) => used.has(one.name))?.domain) : [];
+  const tool = all.find((one) => one.name === chosen) ?? all.find((one) => used.has(one.name)) ?? all[0];
+  const name = tool?.name ?? "";
   return (
     <Dialog title="Insert a step" onClose={onClose}>
       {error && <Failure error={error} />}

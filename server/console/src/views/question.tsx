@@ -4,25 +4,19 @@ import { api } from "../api.ts";
 import { ago, fullTime, isName } from "../format.ts";
 import { headline } from "../interrupts.ts";
 import { asApiError, notify, readQuestions, workflowTitle } from "../store.ts";
-import type { ApiError } from "../api.ts";
 import type { Question } from "../types.ts";
 import { KindIcon } from "../ui/icon.tsx";
 import { InterruptForm } from "../ui/interrupt_form.tsx";
 import { Ago, Failure, Loading } from "../ui/states.tsx";
+import { useRead } from "../ui/use_read.ts";
 
 /** The form of a question; its value is read from the thread if the list does not bring it. */
 function QuestionForm({ question }: { question: Question }) {
-  const [value, setValue] = useState<any>(question.value);
-  const [error, setError] = useState<ApiError | null>(null);
+  const [tries, again] = useState(0);
   const [busy, setBusy] = useState(false);
-  const read = () => {
-    setError(null);
-    api.state(question.thread).then(
-      ({ interrupts }) => setValue((interrupts.find((one) => question.id.startsWith(one.id)) ?? interrupts[0])?.value ?? null),
-      (failure) => setError(asApiError(failure)),
-    );
-  };
-  useEffect(() => { if (question.value === undefined) read(); }, [question.id]);
+  const [state, error] = useRead(() => api.state(question.thread), [question.id, tries], question.value === undefined);
+  const known = state && (state.interrupts.find((one) => question.id.startsWith(one.id)) ?? state.interrupts[0])?.value;
+  const value: any = question.value === undefined && state ? known ?? null : question.value;
   const answer = async (given: unknown) => {
     setBusy(true);
     const card = document.activeElement?.closest(".question");
@@ -37,7 +31,7 @@ function QuestionForm({ question }: { question: Question }) {
     if (!card?.isConnected) next?.focus();
     setBusy(false);
   };
-  if (error) return <Failure error={error} onRetry={read} />;
+  if (error) return <Failure error={error} onRetry={() => again(tries + 1)} />;
   if (value === undefined) return <Loading label="Reading the question" rows={2} />;
   return (
     <>

@@ -1,9 +1,8 @@
 // Runs that go on now: progress, cost so far, stop.
 import { signal } from "@preact/signals";
-import { api } from "../api.ts";
+import { api, type ApiError } from "../api.ts";
 import { ago, count, usd } from "../format.ts";
 import { attempt, asApiError, mayWrite, workflowTitle } from "../store.ts";
-import type { ApiError } from "../api.ts";
 import type { RunningRun } from "../types.ts";
 import { Icon, KindIcon } from "../ui/icon.tsx";
 import { Failure } from "../ui/states.tsx";

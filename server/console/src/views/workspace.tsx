@@ -1,15 +1,17 @@
 // A thread: the conversation on the left, what is made on the right; one above the other where it is narrow.
 import { useSignalEffect } from "@preact/signals";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { api } from "../api.ts";
 import { count } from "../format.ts";
 import { takesWords } from "../interrupts.ts";
 import { plansSteps } from "../panels/index.ts";
 import { Pane } from "../panels/pane.tsx";
 import { location, setQuery } from "../router.ts";
-import { mayWrite, pageTitle, workflowTitle } from "../store.ts";
+import { act, mayWrite, pageTitle, workflowTitle } from "../store.ts";
 import { ThreadModel } from "../thread.ts";
 import { Confirm } from "../ui/dialog.tsx";
 import { Icon, KindIcon } from "../ui/icon.tsx";
+import { IconButton } from "../ui/icon_button.tsx";
 import { Status } from "../ui/states.tsx";
 import { Conversation } from "./conversation.tsx";
 
@@ -65,14 +67,24 @@ function Composer({ thread }: { thread: ThreadModel }) {
 function Head({ thread }: { thread: ThreadModel }) {
   const workflow = thread.workflow.value;
   const status = thread.busy.value ? "busy" : thread.interrupts.value.length > 0 ? "interrupted" : thread.failure.value ? "error" : "";
+  const [renaming, rename] = useState(false);
+  const save = (event: Event) => {
+    event.preventDefault();
+    rename(false);
+    const title = String(new FormData(event.currentTarget as HTMLFormElement).get("title")).trim();
+    if (title !== thread.title.value) void act(api.rename(thread.id, title), "The title has changed", () => void thread.load());
+  };
   return (
     <header class="work-head">
       <KindIcon of={workflow} size={32} />
       <div class="work-title">
-        <h1>{thread.title.value || workflowTitle(workflow) || "Conversation"}</h1>
+        {renaming
+          ? <form onSubmit={save} onKeyDown={(event) => event.key === "Escape" && rename(false)}><input name="title" aria-label="Title" autofocus value={thread.title.value} /></form>
+          : <h1>{thread.title.value || workflowTitle(workflow) || "Conversation"}</h1>}
         <p class="meta"><span>{workflowTitle(workflow)}</span></p>
       </div>
       <span aria-live="polite">{status && <Status of={status} />}</span>
+      {mayWrite.value && !renaming && <IconButton icon="edit" label="Change the title" onClick={() => rename(true)} />}
       <a class="button small quiet" href={`/inspect/${encodeURIComponent(thread.id)}`}><Icon name="bug" size={16} />Inspect</a>
     </header>
   );

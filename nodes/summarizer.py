@@ -84,8 +84,8 @@ async def _turn_receipt(workflow: WorkflowSpec[Any], state: Workflow, artefact: 
 def _rounds(state: Workflow) -> list[int]:
     """Return the message that made each version of the turn, by its place."""
     messages = enumerate(state["messages"])
-    made = {call["id"]: at for at, one in messages if isinstance(one, AIMessage) for call in one.tool_calls}
-    return [made.get(draft["toolCallId"], -1 - at) for at, draft in enumerate(state.get("created", []))]
+    rounds = {call["id"]: at for at, one in messages if isinstance(one, AIMessage) for call in one.tool_calls}
+    return [rounds.get(draft["toolCallId"], -1 - at) for at, draft in enumerate(state.get("created", []))]
 
 
 def _outside(tools: Mapping[str, Tool], results: Sequence[StepResult]) -> list[StepResult]:

@@ -168,8 +168,8 @@ def receipt(
     parts: dict[tuple[str, str], list[int]] = {}
     for at, each in enumerate(changed):
         earlier = parts.get((each["stream"], each["name"]), [])
-        beside = [one for one in earlier if rounds and rounds[one] == rounds[at]]
-        parts[each["stream"], each["name"]] = [*beside, at]
+        same_round = [one for one in earlier if rounds and rounds[one] == rounds[at]]
+        parts[each["stream"], each["name"]] = [*same_round, at]
     one = Receipt(
         text="",
         changed=[changed[at] for each in parts.values() for at in each],

@@ -292,8 +292,8 @@ def test_an_argument_may_follow_an_option(run_command: RunCommand) -> None:
     assert run_command("ads", "chat", "ad-1", "--provider", "offline", UPBEAT).code == 0
     assert_refused(run_command("ads", "chat", "ad-1", UPBEAT, "one more"), "'one more'", code=2)
     assert_refused(run_command("ads", "shw"), "did you mean 'show'?", code=2)
-    for words, meant in {"find": "search", "ads remove": "delete", "pages ls": "list"}.items():
-        assert_refused(run_command(*words.split()), f"did you mean {meant!r}?", code=2)
+    for words, nearest in {"find": "search", "ads remove": "delete", "pages ls": "list"}.items():
+        assert_refused(run_command(*words.split()), f"did you mean {nearest!r}?", code=2)
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

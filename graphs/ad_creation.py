@@ -225,7 +225,7 @@ class AdCreation(LoopWorkflow[AdState]):
     artefact = AdArtefact("ad", ad.STREAMS)
     view = _VIEW
     planning = AdPlanning(_VIEW.block)
-    turn = AdTurnRules()
+    turn = AdTurnRules(has_variations=True)
     lean = LeanAd()
 
 

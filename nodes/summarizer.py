@@ -77,7 +77,15 @@ async def _turn_receipt(workflow: WorkflowSpec[Any], state: Workflow, artefact: 
         unchanged=sum(is_unchanged(one["status"], one["output"]) for one in results),
     )
     notes, language = workflow.turn.closing_notes(state), receipts.person_language(state["messages"])
-    return receipts.receipt(changes, effects, notes, language)
+    rounds = _rounds(state) if workflow.turn.has_variations else []
+    return receipts.receipt(changes, effects, notes, language, rounds=rounds)
+
+
+def _rounds(state: Workflow) -> list[int]:
+    """Return the message that made each version of the turn, by its place."""
+    messages = enumerate(state["messages"])
+    rounds = {call["id"]: at for at, one in messages if isinstance(one, AIMessage) for call in one.tool_calls}
+    return [rounds.get(draft["toolCallId"], -1 - at) for at, draft in enumerate(state.get("created", []))]
 
 
 def _outside(tools: Mapping[str, Tool], results: Sequence[StepResult]) -> list[StepResult]:

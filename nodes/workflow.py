@@ -188,6 +188,8 @@ class TurnRules(Generic[S]):
     """Rounds of tool calls in one turn before a text answer is forced, unless chosen otherwise."""
     is_conversational: bool = False
     """True if most messages want an answer and no change, so that a turn without a call is not doubted."""
+    has_variations: bool = False
+    """True if versions of one stream that the calls of one message make are variations, all to be named."""
     max_results: int | None = None
     """Tokens of look-ups' results above which they are left out after their turn; None while they fit."""
 

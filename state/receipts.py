@@ -37,7 +37,7 @@ class Receipt(TypedDict):
     text: str
     """One line for people."""
     changed: list[ReceiptChange]
-    """The last version of each part, in order."""
+    """The last version of each part, in order, and the variations beside it."""
     unchanged: int
     """Steps that were carried out and changed nothing."""
     problems: list[str]
@@ -153,21 +153,34 @@ class Effects(NamedTuple):
 
 
 def receipt(
-    changed: Sequence[ReceiptChange], effects: Effects, notes: Sequence[str], language: str
+    changed: Sequence[ReceiptChange],
+    effects: Effects,
+    notes: Sequence[str],
+    language: str,
+    *,
+    rounds: Sequence[object] = (),
 ) -> Receipt:
-    """Return the receipt of a turn; of several versions of one part, it names the last."""
-    last = {(one["stream"], one["name"]): one for one in changed}
+    """Return the receipt of a turn; of several versions of one part, it names the last.
+
+    `rounds` has the round of each change, for a workflow whose versions of one round are variations, which
+    are all named.
+    """
+    parts: dict[tuple[str, str], list[int]] = {}
+    for at, each in enumerate(changed):
+        earlier = parts.get((each["stream"], each["name"]), [])
+        same_round = [one for one in earlier if rounds and rounds[one] == rounds[at]]
+        parts[each["stream"], each["name"]] = [*same_round, at]
     one = Receipt(
         text="",
-        changed=[*last.values()],
+        changed=[changed[at] for each in parts.values() for at in each],
         unchanged=effects.unchanged,
         problems=[*dict.fromkeys(effects.problems)],
         done=[*dict.fromkeys(effects.done)],
         unknown=[*dict.fromkeys(effects.unknown)],
         notes=[*notes],
     )
-    parts = [*_effect_parts(one, _WORDS[language]), *(each.rstrip(".") for each in notes)]
-    return {**one, "text": f"{'. '.join(parts)}."}
+    sentences = [*_effect_parts(one, _WORDS[language]), *(note.rstrip(".") for note in notes)]
+    return {**one, "text": f"{'. '.join(sentences)}."}
 
 
 def _effect_parts(one: Receipt, words: _Words) -> Iterator[str]:

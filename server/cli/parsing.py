@@ -19,6 +19,34 @@ _CHOICE: Final = re.compile(
 )
 
 
+_USUAL_WORDS: Final[Mapping[str, Sequence[str]]] = {
+    "find": ("search", "list"),
+    "query": ("search",),
+    "grep": ("search",),
+    "ls": ("list",),
+    "view": ("show",),
+    "open": ("show",),
+    "get": ("show",),
+    "create": ("new",),
+    "make": ("new",),
+    "add": ("new",),
+    "rm": ("delete",),
+    "remove": ("delete",),
+    "edit": ("chat",),
+    "refine": ("chat",),
+    "download": ("export",),
+    "save": ("export",),
+    "upload": ("import",),
+    "play": ("listen",),
+    "history": ("versions",),
+    "revert": ("restore",),
+    "settings": ("config",),
+    "start": ("serve",),
+    "server": ("serve",),
+}
+"""Commands that other words usually mean, which are not spelled like them."""
+
+
 class UsageError(Exception):
     """Arguments that do not go together; `command` is the one whose help explains them."""
 
@@ -92,7 +120,9 @@ class Parser(argparse.ArgumentParser):
         """Raise `UsageError`."""
         if unknown := _CHOICE.match(message):
             known = [word.strip(" '") for word in unknown["all"].split(",")]
-            message = f"there is no {unknown['word']!r}{did_you_mean(unknown['word'], known)}"
+            usual = [word for word in _USUAL_WORDS.get(unknown["word"], ()) if word in known][:1]
+            near = f"; did you mean {usual[0]!r}?" if usual else did_you_mean(unknown["word"], known)
+            message = f"there is no {unknown['word']!r}{near}"
         kind = MissingArguments if "arguments are required" in message else UsageError
         raise kind(message, self.prog)
 

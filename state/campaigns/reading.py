@@ -280,15 +280,21 @@ _Meanings = Mapping[str, Sequence[Sequence[str]]]
 def _resolve_values(loose: LooseValues, library: Mapping[str, Sequence[str]]) -> _Meanings:
     """Return exact values; a word of another dimension goes there ("Premium" is a sentiment)."""
     meanings: dict[str, list[Sequence[str]]] = {name: [] for name in DIMENSIONS}
-    for name in DIMENSIONS:
-        for word in filter(str.strip, getattr(loose, name)):
-            if name in VALUES_OF:
-                for place, values in _known_values(name, word, library):
-                    meanings[place].append(values)
-            else:
-                own = library.get(name, ()) if name == "product" else ()
-                meanings[name].append(_library_values(name, word, own) or [word.strip()])
+    words = [(name, word) for name in DIMENSIONS for word in getattr(loose, name) if word.strip()]
+    for name, word in words:
+        for place, values in _word_values(name, word, library):
+            meanings[place].append(values)
     return meanings
+
+
+def _word_values(
+    dimension: str, word: str, library: Mapping[str, Sequence[str]]
+) -> list[tuple[str, Sequence[str]]]:
+    """Return the values in a word, each with its dimension; a company or product may be any text."""
+    if dimension in VALUES_OF:
+        return _known_values(dimension, word, library)
+    own = library.get(dimension, ()) if dimension == "product" else ()
+    return [(dimension, _library_values(dimension, word, own) or [word.strip()])]
 
 
 def _flat(meanings: _Meanings) -> dict[str, tuple[str, ...]]:

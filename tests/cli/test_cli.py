@@ -101,6 +101,15 @@ def test_a_refinement_shows_the_changed_streams_and_names_the_unchanged_ones(run
     assert "Voices  v" not in result.out
 
 
+def test_a_receipt_names_all_variations_of_an_ad(run_command: RunCommand) -> None:
+    """A51: versions of one stream that one message made stand beside each other."""
+    run_command("ads", "new", BRIEF, "--id", "ad-1")
+    shown = run_command("ads", "chat", "ad-1", "create 3 variations")
+    assert "voices v2 · voices v3 · voices v4" in " ".join(shown.out.split())
+    receipt = json.loads(run_command("ads", "chat", "ad-1", UPBEAT, "--json").out)["receipt"]
+    assert receipt["text"] == "Changed: music v2."
+
+
 def test_options_take_precedence_over_the_brief(run_command: RunCommand) -> None:
     """A-R15: the request's own language, market and length win."""
     result = run_command(
@@ -285,6 +294,8 @@ def test_an_argument_may_follow_an_option(run_command: RunCommand) -> None:
     assert run_command("ads", "chat", "ad-1", "--provider", "offline", UPBEAT).code == 0
     assert_refused(run_command("ads", "chat", "ad-1", UPBEAT, "one more"), "'one more'", code=2)
     assert_refused(run_command("ads", "shw"), "did you mean 'show'?", code=2)
+    for words, nearest in {"find": "search", "ads remove": "delete", "pages ls": "list"}.items():
+        assert_refused(run_command(*words.split()), f"did you mean {nearest!r}?", code=2)
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -55,6 +55,9 @@ def test_the_line_is_in_the_persons_language(text: str, language: str, line: str
 def test_a_line_names_the_last_version_of_each_part_and_counts_the_rest() -> None:
     changes = [change("voices", "v1"), change("music", "v1"), change("voices", "v2")]
     assert receipt(changes, Effects(), [], "english")["text"] == "Changed: voices v2 · music v1."
+    line = receipt(changes, Effects(), [], "english", rounds=[1, 1, 1])["text"]
+    assert line == "Changed: voices v1 · voices v2 · music v1."
+    assert "voices v1" not in receipt(changes, Effects(), [], "english", rounds=[1, 1, 2])["text"]
     many = [change(f"part {at}", "v1") for at in range(MAX_NAMED + 3)]
     failures = ["it\n failed.", "x" * 999]
     line = receipt(many, Effects(failures, unchanged=2), ["A note."], "english")["text"]

@@ -369,6 +369,8 @@ test("an ad becomes a page by a button", async () => {
   await tab.waitForURL((url) => url.pathname.startsWith("/c/") && !url.pathname.endsWith(ad.conversationId));
   const [source] = (await offline.send("GET", `/api/artefacts/page/${(await offline.send("GET", "/api/pages")).pages[0].pageId}`)).sources;
   assert.deepEqual([source.kind, source.id], ["ad", "chain"]);
+  await tab.getByText("This page was made from an ad", { exact: true }).waitFor();
+  assert.equal(await tab.getByText("An empty conversation").count(), 0);
   await tab.getByRole("button", { name: "Made from an ad" }).click();
   await tab.waitForURL((url) => url.pathname.endsWith(ad.conversationId));
 });
@@ -399,6 +401,9 @@ test("a question about campaigns shows figures and proof, and is found again", a
   await tab.getByRole("link", { name: "Artefacts" }).click();
   await tab.getByRole("button", { name: "Campaign questions" }).click();
   await tab.locator(`a.row-title[href="/c/${thread}"]`).waitFor();
+  await tab.getByRole("link", { name: "Home" }).click();
+  await tab.getByLabel("Search in recent work").fill("zebra crossing");
+  await tab.getByText("titles, at what people wrote, and at what was made").waitFor();
   await tab.getByRole("link", { name: "Campaigns", exact: true }).click();
   await tab.getByLabel("Channel").fill("email");
   await tab.getByRole("button", { name: "Show", exact: true }).click();
@@ -408,11 +413,13 @@ test("a question about campaigns shows figures and proof, and is found again", a
 
 test("campaigns are imported from a file, and what was refused is listed", async () => {
   const tab = await open(offline, "/campaigns");
+  await tab.getByText("sample library of invented campaigns").waitFor();
   await tab.getByRole("button", { name: "Import" }).click();
-  const content = "company,channel,campaign_text,spend\nMiel,email,Bread at four,100\n,email,Nobody's,1\n";
+  const content = "company,channel,campaign_text,spend,date\nMiel,email,Bread at four,100,2026-03-01\n,email,Nobody's,1,2026-03-01\n";
   await tab.getByLabel("File").setInputFiles({ name: "ads.csv", mimeType: "text/csv", buffer: Buffer.from(content) });
   await tab.getByRole("dialog").getByRole("button", { name: "Import", exact: true }).click();
   await tab.getByText(/campaigns? imported/).waitFor();
+  await tab.getByText("your own campaigns are searched from now on").waitFor();
   await tab.getByRole("dialog").getByRole("button", { name: "Close" }).last().click();
   await tab.getByRole("dialog").waitFor({ state: "detached" });
 });

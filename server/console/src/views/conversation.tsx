@@ -1,11 +1,11 @@
 // The turns of a thread: requests, words as they come, tool calls, plans, and the question that waits.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { get, path } from "../api.ts";
+import { api, get, path } from "../api.ts";
 import type { Item } from "../conversation.ts";
 import { sentence } from "../format.ts";
 import { headline, sentenceOf } from "../interrupts.ts";
 import { receiptPieces, versionLink } from "../mentions.ts";
-import { artefactOf } from "../panels/index.ts";
+import { artefactOf, WITHOUT_VERSIONS } from "../panels/index.ts";
 import { location } from "../router.ts";
 import { mayWrite } from "../store.ts";
 import type { ThreadModel } from "../thread.ts";
@@ -57,8 +57,7 @@ function Person({ item, thread }: { item: Extract<Item, { type: "person" }>; thr
       <div class="bubble">{item.form ? <Value value={item.form} /> : item.text}</div>
       <BranchSwitch message={item.id} thread={thread} />
       {mayWrite.value && (
-        <button type="button" class="icon-button reveal" aria-label="Edit and send again" title="Edit and send again" disabled={thread.busy.value}
-          onClick={() => { setText(sent); edit(true); }}><Icon name="edit" size={16} /></button>
+        <button type="button" class="icon-button reveal" aria-label="Edit and send again" title="Edit and send again" disabled={thread.busy.value} onClick={() => { setText(sent); edit(true); }}><Icon name="edit" size={16} /></button>
       )}
     </div>
   );
@@ -132,6 +131,17 @@ function Result({ thread }: { thread: ThreadModel }) {
   return schemas && <section class="turn" aria-label="Result"><p class="muted">Result</p><Value value={Object.fromEntries(output)} /></section>;
 }
 
+/** A conversation without messages: of what was made without one, as a page of an ad, or of nothing yet. */
+function WithoutMessages({ thread }: { thread: ThreadModel }) {
+  const of = artefactOf(thread.workflow.value, thread.id, thread.values.value);
+  const kept = of !== null && !WITHOUT_VERSIONS.has(of.kind);
+  const [made, error] = useRead(() => api.artefact(of?.kind ?? "", of?.id ?? thread.id), [of?.id], kept);
+  if (kept && !made && !error) return null;
+  if (!of || !made) return <Empty icon="edit" title="An empty conversation">Say below what should be made.</Empty>;
+  const sources = made.sources.map(({ kind }) => `${/^[aeiou]/.test(kind) ? "an" : "a"} ${kind}`).join(" and ");
+  return <Empty icon="edit" title={sources ? `This ${of.kind} was made from ${sources}` : `This ${of.kind} was made without messages`}>Say below what should change.</Empty>;
+}
+
 /** Closer to the end than this, new content is followed. */
 const NEAR_PX = 80;
 
@@ -139,7 +149,6 @@ export function Conversation({ thread }: { thread: ThreadModel }) {
   const scroller = useRef<HTMLDivElement>(null);
   const [away, setAway] = useState(false);
   const items = thread.items.value;
-  const isOwnGraph = !artefactOf(thread.workflow.value, thread.id, {});
   const created = thread.values.value.created;
   const streams = useMemo(
     () => new Map<string, string>((created ?? []).map((one: { toolCallId: string; stream: string }) => [one.toolCallId, one.stream])),
@@ -175,10 +184,7 @@ export function Conversation({ thread }: { thread: ThreadModel }) {
     observer.observe(content);
     observer.observe(box);
     box.addEventListener("scroll", note, { passive: true });
-    return () => {
-      observer.disconnect();
-      box.removeEventListener("scroll", note);
-    };
+    return () => { observer.disconnect(); box.removeEventListener("scroll", note); };
   }, []);
   const toNewest = () => scroller.current?.scrollTo({ top: scroller.current.scrollHeight });
   return (
@@ -186,19 +192,13 @@ export function Conversation({ thread }: { thread: ThreadModel }) {
       <div class="turns">
         {thread.error.value && !(thread.error.value.status === 0 && items.length > 0) && <Failure error={thread.error.value} onRetry={() => void thread.load()} />}
         {!thread.read.value ? <Loading label="Reading the conversation" />
-          : items.length === 0 && waiting.length === 0 && !thread.busy.value && isOwnGraph && Object.keys(thread.values.value).length > 0 ? <Result thread={thread} />
-          : items.length === 0 && waiting.length === 0 && !thread.error.value && <Empty icon="edit" title="An empty conversation">Say below what should be made.</Empty>}
+          : items.length === 0 && waiting.length === 0 && !thread.busy.value && !artefactOf(thread.workflow.value, thread.id, {}) && Object.keys(thread.values.value).length > 0 ? <Result thread={thread} />
+          : items.length === 0 && waiting.length === 0 && !thread.error.value && <WithoutMessages thread={thread} />}
         {items.filter(shown).map((item) => (
           <Row key={item.id} item={item} thread={thread} newest={item.id === newestSteps} streams={streams} named={named} />
         ))}
-        {thinking && (
-          <div class="turn thinking">
-            <span class="pulse" aria-hidden="true" /><span class="muted">{thread.stopping.value ? "Stopping" : "Thinking"}</span>
-          </div>
-        )}
-        {thread.failure.value && !thread.busy.value && (
-          <div class="failure" role="alert"><p><strong>{sentence(thread.failure.value)}</strong></p><p>Send the request again, or change it.</p></div>
-        )}
+        {thinking && <div class="turn thinking"><span class="pulse" aria-hidden="true" /><span class="muted">{thread.stopping.value ? "Stopping" : "Thinking"}</span></div>}
+        {thread.failure.value && !thread.busy.value && <div class="failure" role="alert"><p><strong>{sentence(thread.failure.value)}</strong></p><p>Send the request again, or change it.</p></div>}
         {waiting.map((one) => <Waiting key={one.id} interrupt={one} thread={thread} />)}
       </div>
       {away && <button type="button" class="button small to-newest" onClick={toNewest}><Icon name="chevron" size={16} />Newest</button>}

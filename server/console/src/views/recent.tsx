@@ -55,7 +55,7 @@ export function Recent() {
             ))}
           </ul>
         )
-        : query ? <Empty title={`Nothing has “${query}” in it`}>The search looks at titles and requests.</Empty>
+        : query ? <Empty title={`Nothing has “${query}” in it`}>The search looks at titles, at what people wrote, and at what was made: the texts of ads, pages and videos, and a lesson’s facts, narration and quiz.</Empty>
         : <Empty icon="clock" title="Nothing was made yet">What you start is listed here, last changed first.</Empty>}
     </section>
   );

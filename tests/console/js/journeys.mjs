@@ -83,11 +83,12 @@ test("a lesson begins with a PDF that is given on Home", async () => {
   await tab.getByLabel("Workflow").selectOption("fact_narration");
   const buffer = pdf(["Plants make their own food from light, water and air.", "Stomata are small openings in the leaves of plants.", "Chlorophyll gives the leaves their green colour."]);
   await tab.getByLabel("Material, a PDF or a text").setInputFiles({ name: "plants.pdf", mimeType: "application/pdf", buffer });
+  await tab.getByLabel("What should be made?").fill("My student is 9 and loves football");
   await tab.getByRole("button", { name: "Start", exact: true }).click();
   await tab.waitForURL(/\/c\//);
   const question = tab.getByRole("region", { name: "Question" });
   await question.getByText(/Stomata/).first().waitFor();
-  assert.match(await tab.locator(".turn.person").innerText(), /^File\s+plants\.pdf$/);
+  assert.match(await tab.locator(".turn.person").innerText(), /^Request\s+My student is 9 and loves football\s+File\s+plants\.pdf$/);
   await picture(tab, "lesson-of-a-file");
 });
 

@@ -52,7 +52,10 @@ def turn_parts(kind: Kind, reply: View, view: View) -> Iterator[RenderableType]:
         yield text(message)
     receipt = reply.get("receipt")
     if receipt and receipt["text"] not in (message or ""):
-        yield text(receipt["text"], "dim")
+        line = receipt["text"]
+        for problem in receipt["problems"]:
+            line = line.replace(f": {problem}", "") if problem in (message or "") else line
+        yield text(line, "dim")
     yield from _changes(kind, reply, view)
     if reply.get("provider"):
         yield model_line(reply["provider"], reply["providerReason"])

@@ -305,9 +305,15 @@ def _lesson_changes(reply: View, view: View, changed: set[str]) -> Iterator[Rend
 
 
 def lesson_parts(view: View) -> Iterator[RenderableType]:
-    """Yield the facts of a lesson and its narration."""
-    if view["facts"]:
-        yield facts_table([{"number": place, **fact} for place, fact in enumerate(view["facts"], 1)])
+    """Yield the facts of a lesson, the chosen ones marked, and its narration."""
+    proposed, chosen = ({one["id"] for one in view[name]} for name in ("facts", "confirmedFacts"))
+    listed = [*view["facts"], *(one for one in view["confirmedFacts"] if one["id"] not in proposed)]
+    if listed:
+        marks = ["✓ " if one["id"] in chosen else "" for one in listed]
+        numbers = [f"{mark}{place}" for place, mark in enumerate(marks, 1)]
+        yield facts_table([{**fact, "number": number} for number, fact in zip(numbers, listed, strict=True)])
+    if chosen:
+        yield text(f"✓ {len(chosen)} of {len(listed)} chosen", "dim")
     if view["narration"]:
         yield narration_parts(view)
 

@@ -92,6 +92,27 @@ test("a lesson begins with a PDF that is given on Home", async () => {
   await picture(tab, "lesson-of-a-file");
 });
 
+test("a lesson's facts are chosen again, and an edit's error goes when the narration changes", async () => {
+  const { sessionId } = await offline.send("POST", "/api/agent-create/tools", { messages: [{ role: "user", content: EXAMPLES.fact_narration }] });
+  const choose = (...facts) => offline.send("POST", `/api/agent-create/tools?sessionId=${sessionId}`, { selectedFacts: facts, messages: [] });
+  await choose(1);
+  const tab = await open(offline, `/c/${sessionId}`);
+  await tab.getByRole("button", { name: "Choose again" }).click();
+  await tab.getByRole("region", { name: "Question" }).waitFor();
+  await choose(1, 2);
+  await tab.reload();
+  await tab.getByText(/^2 of \d chosen$/).waitFor();
+  await tab.getByRole("button", { name: "Edit hook" }).click();
+  await tab.getByLabel("Words of Hook").fill("word ".repeat(40));
+  await tab.getByRole("button", { name: "Save as a new version" }).click();
+  const error = tab.getByText(/10 s allow 22/);
+  await error.waitFor();
+  await tab.locator("#composer").fill("Make it for a 6-year-old");
+  await tab.locator("#composer").press("Enter");
+  await error.waitFor({ state: "detached" });
+  assert.match(await tab.getByLabel("Words of Hook").inputValue(), /^word word/, "the typed words stay");
+});
+
 test("a brief is shown as it was entered, under the title of the ad, which a person may give", async () => {
   const brief = { client: "Harbour Bikes", product: "e-bikes by the hour", duration: 20 };
   await offline.send("POST", "/api/ai/generate", { adId: "harbour-form", provider: "offline", brief });

@@ -99,7 +99,7 @@ function SegmentView({ props, lesson, segment, times, numbers }: { props: PanelP
         <span class="num muted">{times ? `${times[0].toFixed(1)}–${times[1].toFixed(1)} s` : `planned ${segment.start_time}–${segment.start_time + segment.duration} s`} · {count(spoken, "word")}</span>
       </div>
       {edited
-        ? <WordsEditor label={`Words of ${words(segment.type)}`} text={segment.narration} onChanged={props.changed} onClose={() => edit(false)} onSave={(narration) =>
+        ? <WordsEditor label={`Words of ${words(segment.type)}`} text={segment.narration} version={lesson.version} onChanged={props.changed} onClose={() => edit(false)} onSave={(narration) =>
             request("PATCH", path`/api/agent-create/session/narration?sessionId=${lesson.sessionId}`, { segments: [{ id: segment.id, narration }], version: lesson.version })} />
         : (
           <div class="track-line">

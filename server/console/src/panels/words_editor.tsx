@@ -6,11 +6,12 @@ import { Failure } from "../ui/states.tsx";
 import { useCall } from "../ui/use_read.ts";
 import { spokenWords } from "./lesson_facts.ts";
 
-export function WordsEditor({ label, text, onSave, onChanged, onClose }: {
-  label: string; text: string; onSave: (text: string) => Promise<unknown>; onChanged: () => void; onClose: () => void;
+/** An error is about the words of `version`, and goes with it. */
+export function WordsEditor({ label, text, version, onSave, onChanged, onClose }: {
+  label: string; text: string; version?: string | null; onSave: (text: string) => Promise<unknown>; onChanged: () => void; onClose: () => void;
 }) {
   const [typed, type] = useState(text);
-  const [error, call] = useCall();
+  const [error, call] = useCall([version]);
   const save = (event: Event) => {
     event.preventDefault();
     if (typed === text) return onClose();

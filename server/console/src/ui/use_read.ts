@@ -15,10 +15,11 @@ export function useRead<T>(read: () => Promise<T>, when: unknown[], wanted = tru
   return [reply, error, (next) => setReply(() => next)];
 }
 
-/** Make a call and take its reply; the error of the last one that failed, and whether one goes on. */
-export function useCall(): [ApiError | null, <T>(call: Promise<T>, take: (reply: T) => void) => Promise<void>, boolean] {
+/** Make a call and take its reply; the error of the last one that failed, until one of `when` changes, and whether one goes on. */
+export function useCall(when: unknown[] = []): [ApiError | null, <T>(call: Promise<T>, take: (reply: T) => void) => Promise<void>, boolean] {
   const [error, setError] = useState<ApiError | null>(null);
   const [busy, setBusy] = useState(false);
+  useEffect(() => setError(null), when);
   const make = async <T>(call: Promise<T>, take: (reply: T) => void) => {
     setBusy(true);
     await call.then((reply) => { setError(null); take(reply); }, (failure) => setError(asApiError(failure)));

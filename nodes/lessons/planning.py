@@ -12,12 +12,13 @@ from langgraph.runtime import Runtime
 
 from callsheet import providers, storage
 from callsheet.nodes.asking import routing_request
-from callsheet.nodes.lessons.questions import QUESTION, QUESTIONS
+from callsheet.nodes.lessons.questions import QUESTION, QUESTIONS, choice_text
 from callsheet.nodes.node import run_context
 from callsheet.nodes.planner import Planned, Planning
 from callsheet.nodes.question import REFUSAL, AnswerSession, Calls, answer_session, decision_plan
 from callsheet.nodes.workflow import WorkflowSpec
 from callsheet.providers.routing import route
+from callsheet.state.approvals import consent
 from callsheet.state.context import Context
 from callsheet.state.conversation import turn_id
 from callsheet.state.lessons import outline, selection
@@ -26,6 +27,7 @@ from callsheet.state.lessons.lesson import LessonState, pending_question
 from callsheet.state.lessons.outline import without_repetition
 from callsheet.state.plan import StepResult
 from callsheet.state.versions import Version
+from callsheet.state.workflow import new_turn
 from callsheet.storage.artefacts.artefacts import Artefact, NewVersion
 from callsheet.tools.call import Scope
 from callsheet.tools.lessons.sources import pasted_source
@@ -34,6 +36,10 @@ from callsheet.tools.models.structured import is_offline
 CHOOSE: Final = "chooseFactsTool"
 NARRATE: Final = "generateNarrationTool"
 _ASKS: Final = re.compile("[?？؟]")
+_AGAIN: Final = "You can choose the facts again; the narration stays until you do."
+_CHOOSE_AGAIN: Final = re.compile(
+    r"(?:please )?(?:choose|select|pick) (?:(?:the|other|different|more|fewer) ){0,2}facts(?: again)?"
+)
 
 
 class LessonPlanning(Planning):
@@ -52,7 +58,9 @@ class LessonPlanning(Planning):
             return self._choice_update(choice)
         name = pending_question(state) if state["messages"] else None
         if name is None:
-            return await self._extraction_update(state, runtime)
+            return await self._reopened_update(state, runtime) or await self._extraction_update(
+                state, runtime
+            )
         session = await answer_session(self._workflow, state, runtime)
         if session.message is None or (name == selection.REQUEST and _answers_model(state, session)):
             return None
@@ -85,6 +93,33 @@ class LessonPlanning(Planning):
         """Return the plan of every call; the refusal of an earlier answer is over."""
         planned = await super().plan(workflow, state, scope, answer)
         return planned._replace(state={"problem": ""})
+
+    async def _reopened_update(self, state: LessonState, runtime: Runtime[Context]) -> dict[str, Any] | None:
+        """Return the choice of the proposed facts once more, as a question or made; None for other words.
+
+        The offline model asks nothing, so that numbers alone are a choice as well.
+        """
+        newest = state["messages"][-1] if state["messages"] else None
+        words = newest.text.strip(" .!").casefold() if isinstance(newest, HumanMessage) else ""
+        choice = words.removeprefix("please ").removeprefix("choose ").removesuffix(" facts")
+        is_again = bool(_CHOOSE_AGAIN.fullmatch(words))
+        if not is_again and (not is_plain(choice) or consent(choice)):
+            return None
+        session = await answer_session(self._workflow, state, runtime)
+        proposed = await session.newest("facts")
+        if proposed is None or (choice == words and not is_again and not is_offline(session.scope.model)):
+            return None
+        if is_again:
+            question = AIMessage(choice_text(proposed), id=f"{uuid.uuid4()}{QUESTION}")
+            return {
+                **new_turn(),
+                "messages": [AIMessage(_AGAIN), question],
+                "choice": proposed.id,
+                "plan": None,
+                "problem": "",
+            }
+        update = await QUESTIONS[selection.REQUEST].answer_update(session, choice)
+        return {**new_turn(), **update, "problem": ""}
 
     async def _extraction_update(
         self, state: LessonState, runtime: Runtime[Context]

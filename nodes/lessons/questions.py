@@ -99,6 +99,11 @@ def question_text(extracted: Mapping[str, Any]) -> str:
     return "\n".join([str(extracted["message"]), "", *facts, "", _HOW_TO_ANSWER])
 
 
+def choice_text(proposed: Version) -> str:
+    """Return the question about proposed facts in words."""
+    return question_text({"message": _fact_question(proposed).question, "facts": proposed.data["facts"]})
+
+
 def _facts_of(proposed: Version, name: str) -> list[Fact]:
     return [Fact.model_validate(one) for one in proposed.data.get(name, ())]
 

@@ -53,7 +53,10 @@ def turn_parts(kind: Kind, reply: View, view: View) -> Iterator[RenderableType]:
     yield from (text(note, "dim") for note in reply.get("notes") or () if kind is CAMPAIGNS)
     receipt = reply.get("receipt")
     if receipt and receipt["text"] not in (message or ""):
-        yield text(receipt["text"], "dim")
+        line = receipt["text"]
+        for problem in receipt["problems"]:
+            line = line.replace(f": {problem}", "") if problem in (message or "") else line
+        yield text(line, "dim")
     yield from _changes(kind, reply, view)
     if reply.get("provider"):
         yield model_line(reply["provider"], reply["providerReason"])
@@ -303,9 +306,15 @@ def _lesson_changes(reply: View, view: View, changed: set[str]) -> Iterator[Rend
 
 
 def lesson_parts(view: View) -> Iterator[RenderableType]:
-    """Yield the facts of a lesson and its narration."""
-    if view["facts"]:
-        yield facts_table([{"number": place, **fact} for place, fact in enumerate(view["facts"], 1)])
+    """Yield the facts of a lesson, the chosen ones marked, and its narration."""
+    proposed, chosen = ({one["id"] for one in view[name]} for name in ("facts", "confirmedFacts"))
+    listed = [*view["facts"], *(one for one in view["confirmedFacts"] if one["id"] not in proposed)]
+    if listed:
+        marks = ["✓ " if one["id"] in chosen else "" for one in listed]
+        numbers = [f"{mark}{place}" for place, mark in enumerate(marks, 1)]
+        yield facts_table([{**fact, "number": number} for number, fact in zip(numbers, listed, strict=True)])
+    if chosen:
+        yield text(f"✓ {len(chosen)} of {len(listed)} chosen", "dim")
     if view["narration"]:
         yield narration_parts(view)
 

@@ -206,13 +206,17 @@ async def turn_view(storage: Storage, thread: Thread, state: Mapping[str, Any]) 
     last_output = results[-1]["output"] if results else None
     failure = _failure(results)
     question = interrupts[0].value if interrupts else None
+    words = _turn_message(state, results)
+    if failure and failure in words:
+        # The model's words have the remedy, too.
+        failure = words[words.index(failure) :]
     problem = str(question.get("problem") or "") if isinstance(question, Mapping) else ""
     budget = question_text(question) if question_type(question) == RAISE_BUDGET else ""
     return {
         "type": "tool-result" if results else "text",
         "output": json.dumps(last_output, ensure_ascii=False) if results else None,
         "success": not failure and not problem,
-        "message": budget or failure or _turn_message(state, results) or problem,
+        "message": budget or (f"Failed: {failure}" if failure else words) or problem,
         "sessionId": thread.id,
         **sessions.lesson_view(
             snapshot, sessions.pending_question(interrupt.value for interrupt in interrupts)
@@ -256,7 +260,7 @@ def _failure(results: Sequence[Mapping[str, Any]]) -> str:
     """Return the error of the last failed tool whose newest call failed; empty for none."""
     newest = {entry["tool"]: entry for entry in results}
     failures = [entry["output"] for entry in newest.values() if entry["status"] != "completed"]
-    return f"Failed: {failures[-1].get('error', 'it was not carried out')}" if failures else ""
+    return str(failures[-1].get("error", "it was not carried out")) if failures else ""
 
 
 def _turn_message(state: Mapping[str, Any], results: Sequence[Mapping[str, Any]]) -> str:

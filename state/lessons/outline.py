@@ -149,6 +149,8 @@ def _short(output: Mapping[str, Any]) -> dict[str, Any]:
 
 _BEGINNING: Final = 160
 """Characters of a text that are shown."""
+UNREAD: Final = " is not read yet: say “find the facts in the file”."
+"""End of the sentence about a file whose facts were not asked for."""
 CHOICE_PENDING: Final = "Open question: the person is asked which facts the lesson tells."
 MAX_MATERIALS: Final = 20
 """Earlier materials that are shown."""
@@ -162,7 +164,7 @@ def outline(newest: Mapping[str, Version], *, choosing: bool, reviewing: bool) -
     """
     lines = [
         StateLine(_student(newest.get("student"))),
-        *_material(newest.get("source")),
+        *_material(newest.get("source"), newest.get("facts")),
         *_facts(newest.get("facts"), newest.get("confirmed"), details=choosing),
         *_narration(newest.get("narration")),
     ]
@@ -186,10 +188,13 @@ def _student(version: Version | None) -> str:
     return f"Student: {', '.join(listed) or 'nothing known yet'}"
 
 
-def _material(version: Version | None) -> Iterator[StateLine]:
+def _material(version: Version | None, facts: Version | None) -> Iterator[StateLine]:
     if version:
         head, text = _title(version.data)
         yield StateLine(f"Material {material_id(version.id)}: {head}", text)
+        is_file = version.data.get("url") and version.data["kind"] != "page"
+        if is_file and (facts is None or facts.created_ms < version.created_ms):
+            yield StateLine(f"{_begin(version.data['name'])}{UNREAD}")
 
 
 def _facts(proposed: Version | None, confirmed: Version | None, *, details: bool) -> Iterator[StateLine]:

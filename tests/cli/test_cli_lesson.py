@@ -49,6 +49,9 @@ def test_a_lesson_waits_for_the_choice_of_facts_and_later_commands_continue_it(
         " ".join(shown.split()),
     )
     assert re.search(r"45\.0 – 60\.0 s +Conclusion", shown)
+    assert re.findall(r"^ *✓ (\d)  ", shown, re.MULTILINE) == ["1", "2", "5"]
+    assert re.search(r"^ *3  Chlorophyll", shown, re.MULTILINE)
+    assert "✓ 3 of 7 chosen" in shown
     assert "-->" in run_command("lessons", "export", name, "--format", "srt").out
     starts = {"srt": "1\n", "vtt": "WEBVTT", "json": "{", "html": "<!", "md": "# "}
     for ending, start in starts.items():

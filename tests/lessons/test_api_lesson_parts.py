@@ -287,6 +287,23 @@ async def test_a_narration_is_exported_as_slides_that_nothing_can_run_in(
     assert f"<h1>{narrated['narration']['topic']}</h1>" in reply.text
 
 
+async def test_an_answer_names_an_uploaded_file_whose_facts_nobody_asked_for(
+    lesson_client: LessonClient,
+) -> None:
+    """The words that use it do, and it is not named any more."""
+    await upload(lesson_client, "leaves.txt", TEXT.encode())
+    note = "leaves.txt is not read yet: say “find the facts in the file”."
+    noted = await lesson_client.send("My student is 9 and loves football")
+    assert noted["message"] == f"Noted: age 9 and likes football.\n\n{note}"
+    assert (await lesson_client.send("make it funny"))["message"].endswith(note)
+    proposed = await lesson_client.send("Find the facts in the file")
+    assert len(proposed["facts"]) >= 5
+    assert note not in (await lesson_client.choose_facts(1, 2))["message"]
+    assert note not in (await lesson_client.send("She loves chess"))["message"]
+    await upload(lesson_client, "empty.txt", b"There is no fact in here: 1 2 3.")
+    assert "is not read yet" not in (await lesson_client.send("Find the facts in the file"))["message"]
+
+
 async def test_a_message_about_an_uploaded_file_carries_its_name_and_the_persons_words(
     lesson_client: LessonClient,
 ) -> None:

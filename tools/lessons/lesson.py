@@ -200,9 +200,10 @@ def _require_other_words(args: NarrationRequest, written: Narration, newest: Ver
     elif args.target_duration is not None and written.total_duration != earlier.total_duration:
         wish = "shorter" if written.total_duration < earlier.total_duration else "longer"
     if wish and [one.narration for one in written.segments] == [one.narration for one in earlier.segments]:
+        other = {"longer": "more", "shorter": "fewer"}.get(wish, "other ones")
         raise Unavailable(
             f"the narration is not {wish}: the model wrote the same words again",
-            remedy="ask for it once more with what to leave out or to add, or choose fewer or more facts",
+            remedy=f"say “choose the facts again” and choose {other}",
         )
 
 

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from callsheet.providers.offline.conversation import OfflineConversation, OfflineReply, PastCall, PlannedCall
@@ -11,7 +12,7 @@ from callsheet.providers.offline.lessons.facts import ENGLISH, sheet, spans, ste
 from callsheet.providers.offline.lessons.script import script
 from callsheet.state.figures import TEENS, TO_TWELVE
 from callsheet.state.lessons.narration import DEFAULT_S, KINDS, clamp_length
-from callsheet.state.lessons.outline import CHOICE_PENDING, STORED, TEXT, is_aside
+from callsheet.state.lessons.outline import CHOICE_PENDING, STORED, TEXT, UNREAD, is_aside
 
 _WORD: Final = (
     rf"(?!(?:{'|'.join(ENGLISH['stop_words'].split())}|{ENGLISH['dislikes']})\b)[a-zà-ÿ][\w'’-]{{1,30}}"
@@ -88,9 +89,12 @@ def answer(conversation: OfflineConversation) -> OfflineReply:
         return _call("FactSheet", empty if corrected else _sheet(json.loads(turn.text)))
     if "NarrationScript" in conversation.tools:
         return _call("NarrationScript", script(json.loads(turn.text)))
-    if results := [_report(call) for call in turn.calls if call.result is not None]:
-        return OfflineReply("\n\n".join(results))
-    return _start(conversation)
+    results = [_report(call) for call in turn.calls if call.result is not None]
+    reply = OfflineReply("\n\n".join(results)) if results else _start(conversation)
+    if reply.calls or turn.calls_to("extractFactsTool"):
+        return reply
+    unread = [line for line in conversation.state.splitlines() if line.endswith(UNREAD)]
+    return replace(reply, text="\n\n".join([reply.text, *unread]))
 
 
 def _start(conversation: OfflineConversation) -> OfflineReply:
@@ -209,7 +213,8 @@ def _narration(request: FormMatch, conversation: OfflineConversation) -> Offline
         guidance = change or "in other words"
         args |= {"segments": [kind for kind in KINDS if part in kind], "guidance": guidance}
     elif change in _FACTORS:
-        length = clamp_length(_narration_s(conversation) * _FACTORS[change])
+        seconds = int([DEFAULT_S, *_LENGTH.findall(conversation.state)][-1])
+        length = clamp_length(seconds * _FACTORS[change])
         args |= {"target_duration": length, "guidance": change}
     elif change:
         args["level_shift"] = _SHIFTS[change]
@@ -224,13 +229,7 @@ def _call(name: str, args: dict[str, Any]) -> OfflineReply:
 
 
 def _seconds(request: FormMatch) -> float:
-    minutes = request.slots["unit"].casefold().startswith("minute")
-    return number(request.slots["number"]) * (60 if minutes else 1)
-
-
-def _narration_s(conversation: OfflineConversation) -> int:
-    """Return the seconds of the newest narration."""
-    return int([DEFAULT_S, *_LENGTH.findall(conversation.state)][-1])
+    return number(request.slots["number"]) * (60 if "minute" in request.slots["unit"].casefold() else 1)
 
 
 def _explain(question: str, facts: Sequence[Mapping[str, Any]]) -> str:

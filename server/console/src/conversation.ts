@@ -178,7 +178,7 @@ export function itemsOf(values: Fields, before: Item[] = []): Item[] {
       else if (listed.length > 0) items.push({ type: "steps", id: groupId(before, plan ?? "", `${call.id}:plan`), plan: plan ?? "", steps: listed, call: call.id });
     }
     const { receipt } = message.additional_kwargs ?? {};
-    if (receipt) items.push({ type: "receipt", id: `${id}:receipt`, receipt });
+    if (receipt) items.push({ type: "receipt", id: `${id}:receipt`, receipt: { ...receipt, text: receipt.problems.reduce((line, one) => (ownText(message).includes(one) ? line.replace(`: ${one}`, "") : line), receipt.text) } });
   }
   // What a person undid, restored or had done again was no call of a model; of earlier turns it is not kept.
   for (const plan of new Set([...results.values()].map((one) => one.plan))) {

@@ -85,12 +85,34 @@ test("a lesson begins with a PDF that is given on Home", async () => {
   await tab.getByLabel("Workflow").selectOption("fact_narration");
   const buffer = pdf(["Plants make their own food from light, water and air.", "Stomata are small openings in the leaves of plants.", "Chlorophyll gives the leaves their green colour."]);
   await tab.getByLabel("Material, a PDF or a text").setInputFiles({ name: "plants.pdf", mimeType: "application/pdf", buffer });
+  await tab.getByLabel("What should be made?").fill("My student is 9 and loves football");
   await tab.getByRole("button", { name: "Start", exact: true }).click();
   await tab.waitForURL(/\/c\//);
   const question = tab.getByRole("region", { name: "Question" });
   await question.getByText(/Stomata/).first().waitFor();
-  assert.match(await tab.locator(".turn.person").innerText(), /^File\s+plants\.pdf$/);
+  assert.match(await tab.locator(".turn.person").innerText(), /^Request\s+My student is 9 and loves football\s+File\s+plants\.pdf$/);
   await picture(tab, "lesson-of-a-file");
+});
+
+test("a lesson's facts are chosen again, and an edit's error goes when the narration changes", async () => {
+  const { sessionId } = await offline.send("POST", "/api/agent-create/tools", { messages: [{ role: "user", content: EXAMPLES.fact_narration }] });
+  const choose = (...facts) => offline.send("POST", `/api/agent-create/tools?sessionId=${sessionId}`, { selectedFacts: facts, messages: [] });
+  await choose(1);
+  const tab = await open(offline, `/c/${sessionId}`);
+  await tab.getByRole("button", { name: "Choose again" }).click();
+  await tab.getByRole("region", { name: "Question" }).waitFor();
+  await choose(1, 2);
+  await tab.reload();
+  await tab.getByText(/^2 of \d chosen$/).waitFor();
+  await tab.getByRole("button", { name: "Edit hook" }).click();
+  await tab.getByLabel("Words of Hook").fill("word ".repeat(40));
+  await tab.getByRole("button", { name: "Save as a new version" }).click();
+  const error = tab.getByText(/10 s allow 22/);
+  await error.waitFor();
+  await tab.locator("#composer").fill("Make it for a 6-year-old");
+  await tab.locator("#composer").press("Enter");
+  await error.waitFor({ state: "detached" });
+  assert.match(await tab.getByLabel("Words of Hook").inputValue(), /^word word/, "the typed words stay");
 });
 
 test("a brief is shown as it was entered, under the title of the ad, which a person may give", async () => {

@@ -27,7 +27,6 @@ interface Lesson {
   narration: { total_duration: number; reading_level: string; segments: Segment[]; readability: { formula: string; grade: number; within: boolean } | null; } | null;
 }
 
-/** A lesson with the newest version of its narration. */
 type ShownLesson = Lesson & { version: string | null };
 
 const NARRATION: [format: string, label: string, purpose: string][] = [
@@ -159,6 +158,7 @@ function LessonView(props: PanelProps) {
       <section class="part">
         <header class="part-head">
           <h3>Facts</h3>
+          {chosen.size > 0 && lesson.waitsFor === null && !props.busy && mayWrite.value && <button type="button" class="button small" onClick={() => void props.say("Choose the facts again")}>Choose again</button>}
           <span class="help">{chosen.size > 0 ? `${chosen.size} of ${facts.length} chosen` : lesson.waitsFor === "select_facts" ? "Choose them in the conversation" : ""}</span>
         </header>
         {facts.length === 0

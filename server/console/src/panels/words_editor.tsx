@@ -11,17 +11,17 @@ import { spokenWords } from "./lesson_facts.ts";
 export function useTyped(text: string, version: string | null, onChanged: () => void) {
   const [typed, type] = useState(text);
   const [error, call] = useCall();
-  const known = useRef(text);
+  const [known, failed] = [useRef(text), useRef(version)];
   useEffect(() => {
     const before = known.current;
     known.current = text;
     type((words) => (words === before ? text : words));
   }, [text]);
   const save = <T,>(saved: Promise<T>, take: (reply: T) => void) =>
-    void call(saved.catch((failure) => { if (asApiError(failure).status === 409) onChanged(); throw failure; }), take);
+    void call(saved.catch((failure) => { failed.current = version; if (asApiError(failure).status === 409) onChanged(); throw failure; }), take);
   const newest = (error?.details as Fields | null | undefined)?.newest;
   const isRead = newest && Number(newest.slice(1)) <= Number(version?.slice(1));
-  const problem = !error ? null : !newest ? <Failure error={error} /> : (
+  const problem = !error ? null : !newest ? failed.current === version && <Failure error={error} /> : (
     <div class="caution" role="alert">
       <p>{isRead ? `${version} is the newest version now, and is shown beside your words. Save again to put your words in it.` : `Reading ${newest}, which is newer.`}</p>
       {isRead && <p>“{text}”</p>}

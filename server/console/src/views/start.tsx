@@ -17,7 +17,7 @@ export async function start(workflow: string, text: string, file?: File): Promis
   const thread = await attempt<{ thread_id: string }>(file ? upload(file) : api.createThread(workflow));
   if (!thread) return false;
   const entered = file && { additional_kwargs: { entered: { ...(text && { request: text }), file: file.name } } };
-  const input = { messages: [{ role: "user", content: text || "Find the facts in the file I uploaded.", id: newId(), ...entered }] };
+  const input = { messages: [{ role: "user", content: file ? `${text}\n\nFind the facts in the file I uploaded.`.trim() : text, id: newId(), ...entered }] };
   const run = await attempt(api.startRun(thread.thread_id, { assistant_id: workflow, input }));
   if (run) navigate(`/c/${thread.thread_id}`);
   return run !== undefined;

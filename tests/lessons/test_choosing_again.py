@@ -1,0 +1,56 @@
+"""Facts are chosen again after a narration: by a question that is asked once more, and by number."""
+
+import pytest
+
+from callsheet.graphs import fact_narration
+from tests.lessons.lesson_client import LessonClient
+from tests.lessons.lesson_material import material
+
+GRAPHS = {"fact_narration": fact_narration.graph}
+TEXT = material("photosynthesis").text
+
+
+async def narrate(client: LessonClient) -> None:
+    """Make a narration of three facts that has no more words in 90 seconds."""
+    await client.send(TEXT)
+    await client.choose_facts(1, 2, 5)
+
+
+async def test_a_length_that_the_facts_do_not_fill_names_the_words_by_which_they_are_chosen_again(
+    lesson_client: LessonClient,
+) -> None:
+    """B44, B56: the reason is given once, and the way that it names works."""
+    await narrate(lesson_client)
+    refused = await lesson_client.send("Make it 90 seconds")
+    assert refused["message"].startswith(
+        "Failed: the narration is not longer: the model wrote the same words"
+    )
+    assert refused["message"].count("the same words again") == 1
+    assert "Say “choose the facts again” and choose more" in refused["message"]
+    reopened = await lesson_client.send("Choose the facts again")
+    assert (reopened["waitsFor"], reopened["interrupt"]["value"]["type"]) == ("select_facts", "select_facts")
+    assert reopened["message"] == "You can choose the facts again; the narration stays until you do."
+    assert reopened["narration"]["total_duration"] == 60
+    chosen = await lesson_client.send("1, 2, 3, 4 and 5")
+    assert (len(chosen["confirmedFacts"]), chosen["waitsFor"]) == (5, None)
+    longer = await lesson_client.send("Make it 90 seconds")
+    assert longer["narration"]["total_duration"] == 90
+
+
+@pytest.mark.parametrize(
+    ("words", "count"), [("all", 7), ("choose all facts", 7), ("Choose 1, 2 and 3", 3), ("1 and 4", 2)]
+)
+async def test_facts_are_chosen_by_number_when_no_question_is_open(
+    lesson_client: LessonClient, words: str, count: int
+) -> None:
+    await narrate(lesson_client)
+    reply = await lesson_client.send(words)
+    assert len(reply["confirmedFacts"]) == count
+    assert reply["narration"]["segments"]
+
+
+async def test_an_unknown_number_is_refused_and_changes_nothing(lesson_client: LessonClient) -> None:
+    await narrate(lesson_client)
+    reply = await lesson_client.send("choose 9")
+    assert "there is no fact 9" in reply["message"].casefold()
+    assert (len(reply["confirmedFacts"]), reply["waitsFor"]) == (3, None)

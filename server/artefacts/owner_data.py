@@ -180,11 +180,11 @@ class OwnerData:
             return await self._import(file, lease, trusted=trusted)
 
     async def _import(self, file: IO[bytes], lease: KeyLease, *, trusted: bool) -> dict[str, Any]:
-        redis, mark = self.ctx.storage.redis, keys.unfinished_import(self.owner)
-        digest = await asyncio.to_thread(_digest, file)
-        resumes = await execute(redis, "GET", mark) == digest.encode()
+        redis = self.ctx.storage.redis
+        mark = keys.unfinished_import(self.owner, await asyncio.to_thread(_digest, file))
+        resumes = bool(await execute(redis, "EXISTS", mark))
         left_out = await self._check(file, trusted=trusted, resumes=resumes)
-        await execute(redis, "SET", mark, digest, "EX", int(keys.DAY_S))
+        await execute(redis, "SET", mark, 1, "EX", int(keys.DAY_S))
         counts: dict[str, int] = {}
         for name, kind in self.kinds.items():
             await _write(_RecordWriter(kind, self.owner, lease, resumes), file, name, counts)

@@ -149,3 +149,15 @@ async def test_a_page_that_is_being_deleted_is_not_taken_for_an_imported_one(
         await client.ok("DELETE", "/api/pages/alone")
         await client.ok("POST", PATH, content=content)
     assert (await client.ok("GET", "/api/pages/alone"))["versionId"] == "v2"
+
+
+async def test_another_file_in_between_leaves_a_cut_import_to_be_completed(
+    client: CountingClient, proxy: HoldingProxy, inspector: Redis
+) -> None:
+    other = await export_pages(client, inspector, "other")
+    content = await export_pages(client, inspector, "one", "two")
+    async with cut_before(proxy, content, "two"):
+        await client.ok("POST", PATH, content=other)
+        await client.ok("POST", PATH, content=content)
+    assert await thread_ids(client) == ["one", "other", "two"]
+    assert [*inspector.scan_iter(keys.unfinished_import("local", "*"))] == []

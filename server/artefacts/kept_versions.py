@@ -153,8 +153,10 @@ def _undo_versions(record: Execution) -> Iterator[tuple[str, str]]:
     """Yield each version that a plan made, and the one before it, with its stream: undoing needs both."""
     for one in record["steps"]:
         for stream, version in (item for versions in created_versions(one) for item in versions.items()):
-            yield stream, version
-            yield stream, f"v{number_of(version) - 1}"
+            # A record that was imported by an earlier release may hold anything.
+            if isinstance(version, str):
+                yield stream, version
+                yield stream, f"v{number_of(version) - 1}"
 
 
 def _plan_ids(values: Mapping[str, Any]) -> Iterator[str]:

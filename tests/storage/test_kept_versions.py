@@ -279,3 +279,19 @@ async def test_a_server_that_is_killed_leaves_no_half_version_and_the_next_one_g
             os.kill(pid, signal.SIGKILL)
         assert sum([len(await ids_of(ad)) for ad in ads]) == count()
     assert count() == 10
+
+
+async def test_the_rule_for_a_version_below_the_removed_ones_names_both_ends_that_it_may_have_had(
+    valkey_url: str, storage: Storage
+) -> None:
+    ad = await new_ad(storage, "ad", 20)
+    music = {"musicPrompt": "warm", "musicProvider": "stock", "duration": 20.0}
+    for _ in range(2):
+        await ad.create_version(NewVersion("music", music, "llm", "two"))
+    await ad.delete_draft("music", "v21")
+    await add_versions(ad, "music", 40)
+    async with served_app(valkey_url, kept_versions="5") as client:
+        await wait_until_removed(client, "/api/artefacts/ad/ad/music/v35")
+        reply = await client.get("/api/artefacts/ad/ad/music/v21")
+    assert reply.status_code == 410, reply.text
+    assert "somebody deleted it, or it was removed as an old one" in reply.json()["error"]

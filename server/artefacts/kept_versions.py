@@ -132,6 +132,8 @@ class VersionRetention:
         values: Mapping[str, Any] = stored.checkpoint["channel_values"] if stored else {}
         writes = (stored and stored.pending_writes) or ()
         waiting = [*values.items(), *((channel, value) for _, channel, value in writes)]
+        # Such as one that waits for its time; none is active.
+        waiting += [("run", run.request) for run in await self._ctx.worker.runs.list_unfinished(thread)]
         needed[_ALL].update(_versions_in([value for name, value in waiting if name not in _PAST]))
         executions = Executions(self._ctx.storage, one.artefact.kind, one.artefact.id, one.owner)
         plans = {*_plan_ids(values), *await executions.newest_ids(MAX_SEARCHED)}

@@ -82,6 +82,8 @@ class Readability(BaseModel):
 
 OWN: Final = "ownSegments"
 """Key of a version's data: ids of the segments that a person wrote, restored or had written again alone."""
+OWN_WORDS: Final = "ownWords"
+"""Key of a version's data: the earlier version that has a person's words which were written again."""
 _GRADES_OVER: Final = 1.0
 _HARDER: Final = "the words are of grade"
 

@@ -22,7 +22,7 @@ from callsheet.storage.redis.scripts import read_time_ms
 from tests.doubles.killing import WarmParent
 from tests.doubles.served import VOICE, served_app
 from tests.doubles.waiting import eventually, until
-from tests.lessons.lesson_client import LessonClient
+from tests.lessons.lesson_client import NARRATION, LessonClient
 from tests.lessons.lesson_material import material
 from tests.pages.test_uploads import png
 from tests.storage.test_lifetimes import (
@@ -183,6 +183,57 @@ async def test_versions_that_a_rendered_file_or_a_page_was_made_of_stay(
             await wait_until_removed(client, f"/api/artefacts/ad/ad/{stream}/v28")
         assert await ids_of(ad, "music") == ["v2", "v29", "v30"]
         assert await ids_of(ad, "voices") == ["v3", "v29", "v30"]
+
+
+@pytest.mark.slow
+async def test_scenes_that_the_sound_of_a_film_was_made_of_stay(valkey_url: str, storage: Storage) -> None:
+    film = Artefact(storage, "video", "film", LOCAL)
+    async with served_app(valkey_url) as client:
+        await make_video(CountingClient(client), "film")
+        await add_versions(film, "scene-1", 10)
+        await CountingClient(client).ok(
+            "POST", "/api/projects/film/film/render", {"music": "calm", "format": "wav"}
+        )
+        await add_versions(film, "scene-1", 30)
+    async with served_app(valkey_url, kept_versions="2") as client:
+        await wait_until_removed(client, "/api/artefacts/video/film/scene-1/v28")
+        assert "v10" in await ids_of(film, "scene-1")
+
+
+async def test_a_run_that_waits_for_its_time_keeps_the_versions_that_its_input_names(
+    valkey_url: str, storage: Storage
+) -> None:
+    async with served_app(valkey_url) as http:
+        client = CountingClient(http)
+        await make_page(client, "shop")
+        message = {"role": "user", "content": "make the headline that of v5"}
+        run = {"assistant_id": "page_builder", "input": {"messages": [message]}, "after_seconds": 3600}
+        await client.ok("POST", "/threads/shop/runs", run)
+    page = Artefact(storage, "page", "shop", LOCAL)
+    await add_versions(page, "page", 30, back=None)
+    async with served_app(valkey_url, kept_versions="2") as http:
+        await wait_until_removed(http, "/api/artefacts/page/shop/page/v28")
+        assert await ids_of(page, "page") == ["v5", "v29", "v30"]
+
+
+async def test_the_words_of_a_person_stay_where_a_narration_says_which_version_has_them(
+    valkey_url: str, storage: Storage
+) -> None:
+    async with served_app(valkey_url) as http:
+        lesson = LessonClient(http)
+        await lesson.create_narration()
+        words = (
+            "Why are the leaves of nearly all the trees in every wood of this country so very green, always?"
+        )
+        edit = {"segments": [{"id": "hook", "narration": words}], "version": "v1"}
+        assert (await lesson.request("PATCH", NARRATION, json=edit)).status_code == 200
+        warnings = (await lesson.send("make it 40 seconds"))["narration"]["warnings"]
+        assert any("v2 has your words" in one for one in warnings)
+        name = str(lesson.session_id)
+    narration = Artefact(storage, "lesson", name, LOCAL)
+    async with served_app(valkey_url, kept_versions="1") as http:
+        await wait_until_removed(http, f"/api/artefacts/lesson/{name}/narration/v1")
+        assert await ids_of(narration, "narration") == ["v2", "v3"]
 
 
 async def test_a_question_keeps_the_versions_it_names_and_can_be_answered(

@@ -109,6 +109,7 @@ async def generateNarrationTool(args: NarrationRequest, call: Call) -> dict[str,
     if lost and newest["narration"]:
         names, version = ", ".join(lost), newest["narration"].id
         warnings.append(f"written again although you had changed it: {names}; {version} has your words")
+        own[narration.OWN_WORDS] = [version]
     script = written.narration.model_copy(update={"warnings": (*warnings, *written.narration.warnings)})
     if empty := script.empty_segments():
         raise Unavailable(

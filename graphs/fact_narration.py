@@ -11,7 +11,7 @@ answered, and the question stays pending.
 import json
 import textwrap
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import partial
 from typing import Any, Final, Literal
@@ -37,6 +37,7 @@ from callsheet.state.conversation import turn_id
 from callsheet.state.lessons import lesson
 from callsheet.state.lessons.images import CHOICE_DONE, SEARCH_PENDING
 from callsheet.state.lessons.lesson import LessonState, pending_question
+from callsheet.state.lessons.narration import OWN_WORDS
 from callsheet.state.lessons.outline import by_reference, material_id, outline, without_repetition
 from callsheet.state.plan import StepResult
 from callsheet.state.state_block import StateLine, fit
@@ -61,6 +62,11 @@ class LessonArtefact(ArtefactSpec[LessonState]):
         """Return the lesson's topic and its texts."""
         del state
         return lesson.card(newest)
+
+    def named_by(self, stream: str, data: Mapping[str, Any]) -> Collection[str]:
+        """Return the version of the narration that has the words which a person lost."""
+        del stream
+        return list(data.get(OWN_WORDS, ()))
 
     def check_version(self, stream: str, data: Mapping[str, Any]) -> None:
         """Raise for data of a stream that no tool could have written."""

@@ -106,19 +106,22 @@ def _source(archive: ThreadArchive) -> ExportSource:
 
 
 async def import_file(
-    archive: ThreadArchive,
-    content: bytes,
-    owner: str,
-    *,
-    new_id: str | None = None,
-    trusted: bool = False,
-    resumes: bool = False,
+    archive: ThreadArchive, content: bytes, owner: str, *, new_id: str | None = None, trusted: bool = False
 ) -> Thread:
     """Import the thread in the file for `owner`, under `new_id` if given, and return its record.
 
-    The file is checked completely before anything is written. `trusted` constructs types of any library,
-    which may run code. `resumes` leaves a thread as it is that an earlier import has completed. Raises
-    `Invalid` for an unacceptable file and `Conflict` for an existing thread or artefact.
+    Raises as `read_file`, and `Conflict` for an existing thread or artefact.
+    """
+    file = await read_file(archive, content, owner, new_id=new_id, trusted=trusted)
+    return await importer(archive).import_thread(file, owner)
+
+
+async def read_file(
+    archive: ThreadArchive, content: bytes, owner: str, *, new_id: str | None = None, trusted: bool = False
+) -> ThreadFile:
+    """Return the contents of a thread's file, checked completely, under `new_id` if given.
+
+    `trusted` constructs types of any library, which may run code. Raises `Invalid` for an unacceptable file.
     """
     file = await _parse(content, owner, trusted=trusted)
     if new_id is not None:
@@ -126,18 +129,19 @@ async def import_file(
         renamed = await asyncio.to_thread(renaming.rename, file, identifier(new_id, "thread id"))
         file = await asyncio.to_thread(_copy_file_urls, archive, file, renamed)
     await _check_file(archive, file)
-    file = file.with_config(public_config(file.thread.config))
-    importer = Importer(archive.storage, archive.saver, archive.rules_of)
-    if resumes and (record := await importer.resume_thread(file, owner)):
-        return record
-    return await importer.import_thread(file, owner)
+    return file.with_config(public_config(file.thread.config))
+
+
+def importer(archive: ThreadArchive) -> Importer:
+    """Return the writer of threads from files."""
+    return Importer(archive.storage, archive.saver, archive.rules_of)
 
 
 async def check_file(archive: ThreadArchive, content: bytes, owner: str, *, trusted: bool) -> list[str]:
     """Return what is in the file and exists: its thread, artefacts and plans; raise as `import_file`."""
     file = await _parse(content, owner, trusted=trusted)
     await _check_file(archive, file)
-    return await Importer(archive.storage, archive.saver, archive.rules_of).existing(file, owner)
+    return await importer(archive).existing(file, owner)
 
 
 async def _parse(content: bytes, owner: str, *, trusted: bool) -> ThreadFile:

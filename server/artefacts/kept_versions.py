@@ -132,6 +132,8 @@ class VersionRetention:
         values: Mapping[str, Any] = stored.checkpoint["channel_values"] if stored else {}
         writes = (stored and stored.pending_writes) or ()
         waiting = [*values.items(), *((channel, value) for _, channel, value in writes)]
+        # Such as one that waits for its time; none is active.
+        waiting += [("run", run.request) for run in await self._ctx.worker.runs.list_unfinished(thread)]
         needed[_ALL].update(_versions_in([value for name, value in waiting if name not in _PAST]))
         executions = Executions(self._ctx.storage, one.artefact.kind, one.artefact.id, one.owner)
         plans = {*_plan_ids(values), *await executions.newest_ids(MAX_SEARCHED)}
@@ -153,8 +155,10 @@ def _undo_versions(record: Execution) -> Iterator[tuple[str, str]]:
     """Yield each version that a plan made, and the one before it, with its stream: undoing needs both."""
     for one in record["steps"]:
         for stream, version in (item for versions in created_versions(one) for item in versions.items()):
-            yield stream, version
-            yield stream, f"v{number_of(version) - 1}"
+            # A record that was imported by an earlier release may hold anything.
+            if isinstance(version, str):
+                yield stream, version
+                yield stream, f"v{number_of(version) - 1}"
 
 
 def _plan_ids(values: Mapping[str, Any]) -> Iterator[str]:

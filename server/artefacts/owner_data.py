@@ -180,11 +180,11 @@ class OwnerData:
             return await self._import(file, lease, trusted=trusted)
 
     async def _import(self, file: IO[bytes], lease: KeyLease, *, trusted: bool) -> dict[str, Any]:
-        redis, mark = self.ctx.storage.redis, keys.unfinished_import(self.owner)
-        digest = await asyncio.to_thread(_digest, file)
-        resumes = await execute(redis, "GET", mark) == digest.encode()
+        redis = self.ctx.storage.redis
+        mark = keys.unfinished_import(self.owner, await asyncio.to_thread(_digest, file))
+        resumes = bool(await execute(redis, "EXISTS", mark))
         left_out = await self._check(file, trusted=trusted, resumes=resumes)
-        await execute(redis, "SET", mark, digest, "EX", int(keys.DAY_S))
+        await execute(redis, "SET", mark, 1, "EX", int(keys.DAY_S))
         counts: dict[str, int] = {}
         for name, kind in self.kinds.items():
             await _write(_RecordWriter(kind, self.owner, lease, resumes), file, name, counts)
@@ -272,31 +272,15 @@ class _ThreadWriter:
     """Threads that were imported, each with its artefacts as `kind:id`."""
 
     async def write(self, entries: Sequence[FileEntry]) -> None:
-        owner, storage = self.data.owner, self.data.ctx.storage
+        archive, owner = self.data.archive, self.data.owner
+        importer = thread_archives.importer(archive)
         for entry in entries:
-            is_artefact = bool(entry.data.get("artefactOnly"))
-            if is_artefact and self.resumes and (record := await self._complete_artefact(entry.data["id"])):
-                await self._delete_thread(record)
+            keeps_thread = not entry.data.get("artefactOnly")
+            file = await thread_archives.read_file(archive, entry.content, owner, trusted=self.trusted)
+            if self.resumes and await importer.resume(file, owner, keeps_thread=keeps_thread):
                 continue
-            record = await thread_archives.import_file(
-                self.data.archive, entry.content, owner, trusted=self.trusted, resumes=self.resumes
-            )
-            self.written.append((record, await threads.artefacts_of(storage, record.id)))
-            if is_artefact:
-                await self._delete_thread(record)
-
-    async def _complete_artefact(self, name: str) -> Thread | None:
-        """Return the thread of an artefact that an earlier import has completed; it need not exist."""
-        kind, _, artefact_id = name.partition(":")
-        meta = await Artefact(self.data.ctx.storage, kind, artefact_id, self.data.owner).meta()
-        return Thread(meta["thread"], self.data.owner) if meta and "importing" not in meta else None
-
-    async def _delete_thread(self, record: Thread) -> None:
-        """Delete the thread that an artefact without one was imported with. Twice is safe."""
-        storage = self.data.ctx.storage
-        with suppress(Missing):
-            async with threads.hold(storage, record.id, record.owner, deletes=True):
-                await threads.delete(storage, record)
+            record = await importer.import_thread(file, owner, keeps_thread=keeps_thread)
+            self.written.append((record, [one.name for one in file.artefacts]))
 
     async def remove(self) -> None:
         ctx = self.data.ctx

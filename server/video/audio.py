@@ -73,6 +73,8 @@ class FilmScore:
     lines: list[list[Line]]
     """Spoken lines of each scene."""
     speech: SpeechEngines
+    versions: Mapping[str, str]
+    """Newest version of each scene."""
 
     @property
     def digest(self) -> str:
@@ -89,7 +91,9 @@ async def read_score(ref: ProjectRef, request: FilmSound) -> FilmScore:
     for one that is too long, and `NotInstalled`.
     """
     require_audio()
-    _, scenes = await projects.current_scenes(ref)
+    _, heads = await projects.read_scenes(ref.artefact)
+    newest = {name: head.newest for name, head in heads.items() if head.newest}
+    scenes = [Scene.model_validate(one.data["scene"]) for one in newest.values()]
     _require_short([scene.durationInFrames / FPS for scene in scenes], "lasts")
     speech = find_speech()
     names = await pronunciations.read(ref.ctx.storage, ref.owner) if request.narration else {}
@@ -102,7 +106,8 @@ async def read_score(ref: ProjectRef, request: FilmSound) -> FilmScore:
     # In a thread, because a project may have hundreds of thousands of characters.
     estimates_s = await asyncio.to_thread(lambda: [*map(_estimate_s, scenes, lines)])
     _require_short(estimates_s, "with the time that its words need lasts about")
-    return FilmScore(ref, request, scenes, lines, speech)
+    versions = {name: one.id for name, one in newest.items()}
+    return FilmScore(ref, request, scenes, lines, speech, versions)
 
 
 def _require_short(lengths_s: Sequence[float], lasts: str) -> None:
@@ -185,7 +190,7 @@ async def _render(score: FilmScore, report: Report) -> RecordingRecord:
 
         def details(mixed: dict[str, Any]) -> Details:
             notes = mixed.pop("notes")
-            return {**mixed, "notices": [*notices, *notes]}
+            return {**mixed, "notices": [*notices, *notes], "versions": dict(score.versions)}
 
         return await Mix(storage, ref.artefact, score.digest, task, _LIMITS, details).store(report)
 

@@ -91,6 +91,8 @@ OWN: Final = "ownSegments"
 """Key of a version's data: ids of the segments that a person wrote or restored."""
 WISHED: Final = "wishedSegments"
 """Key of a version's data: ids of the segments that were written again alone at a person's wish."""
+OWN_WORDS: Final = "ownWords"
+"""Key of a version's data: the earlier version that has a person's words which were written again."""
 _GRADES_OVER: Final = 1.0
 _HARDER: Final = "the words are of grade"
 

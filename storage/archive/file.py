@@ -10,9 +10,9 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from callsheet.state.errors import Invalid
-from callsheet.state.live_plan import MAX_STEPS, Execution, call_of
+from callsheet.state.live_plan import MAX_STEPS, Execution, LiveStep, call_of
 from callsheet.state.plan import call_digest, waits_for
-from callsheet.state.versions import MAX_REQUEST, Author
+from callsheet.state.versions import MAX_REQUEST, Author, number_of
 from callsheet.storage.archive.lines import ValueCodec, read_lines
 from callsheet.storage.video import context
 
@@ -496,8 +496,25 @@ def _check_executions(entry: ArtefactEntry, thread: str) -> None:
             raise Invalid(f"execution {record['id']!r} has a wrong time", remedy=_REMEDY)
         if record["epoch"] or record.get("repetition"):
             raise Invalid(f"execution {record['id']!r} names an attempt or a run", remedy=_REMEDY)
+        if not all(_are_versions(one) for step in record["steps"] for one in _versions_of(step)):
+            raise Invalid(f"execution {record['id']!r} has a result without its version", remedy=_REMEDY)
         if unknown := {name for step in steps for name in waits_for(step)} - names:
             raise Invalid(f"execution {record['id']!r} has no step {min(unknown)!r}", remedy=_REMEDY)
+
+
+def _versions_of(one: LiveStep) -> Iterator[object]:
+    """Yield the versions that a step made, each time by stream, as the file has them."""
+    if one["step"]["writes"]:
+        yield from one.get("earlier", ())
+        versions = one["output"].get("versions")
+        yield {} if versions is None else versions
+        yield {"versionId": one["output"].get("versionId", "v1")}
+
+
+def _are_versions(value: object) -> bool:
+    return isinstance(value, Mapping) and all(
+        isinstance(one, str) and number_of(one) for one in value.values()
+    )
 
 
 def _times(record: Execution) -> Iterator[int]:

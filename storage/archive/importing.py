@@ -130,41 +130,78 @@ class Importer:
         counts = await execute_all(self._storage.redis, commands)
         return [name for name, count in zip(names, counts, strict=True) if count]
 
-    async def import_thread(self, file: ThreadFile, owner: str) -> Thread:
+    async def import_thread(self, file: ThreadFile, owner: str, *, keeps_thread: bool = True) -> Thread:
         """Write the thread and its artefacts for `owner` and return the thread's record.
 
-        Raises `Conflict` when the thread or an artefact exists. After an error everything written is removed;
-        the next import overwrites what a crash has left.
+        Without `keeps_thread` the thread is never complete, and is deleted at the end. Raises `Conflict` when
+        the thread or an artefact exists. After an error everything written is removed; the next import
+        overwrites what a crash has left.
         """
         hold = await self._reserve(file.thread.id, owner)
         try:
             await self._write(file, hold)
+            if keeps_thread:
+                await self._publish(file, hold)
         except BaseException:
             # If the removal fails too, the thread keeps the error "ImportUnfinished".
             with suppress(Unavailable, Fenced):
                 await self._roll_back(file, hold)
             raise
-        return await self._finish(file, await threads.get(self._storage, hold.thread, owner))
+        if keeps_thread:
+            return await self._finish(file, await threads.get(self._storage, hold.thread, owner))
+        await self._drop_marks(file, owner)
+        return await self._delete_thread(hold)
 
-    async def resume_thread(self, file: ThreadFile, owner: str) -> Thread | None:
+    async def resume(self, file: ThreadFile, owner: str, *, keeps_thread: bool) -> Thread | None:
         """Return the thread if an earlier import has completed it, and do what that may have left to do.
 
-        None for a thread that does not exist, or whose import was cut: `import_thread` replaces it.
+        None for what does not exist, or whose import was cut: `import_thread` replaces it. A conversation
+        about an artefact that came without one stays. Raises `Conflict` for one that is being deleted.
         """
         record = await threads.find(self._storage, file.thread.id, owner)
-        if record is None or record.error == json.loads(_UNFINISHED):
-            return None
-        return await self._finish(file, record)
+        is_live = record is not None and record.error != json.loads(_UNFINISHED)
+        if keeps_thread:
+            return await self._finish(file, record) if record and is_live else None
+        for meta in [await self._meta(entry, owner) for entry in file.artefacts]:
+            if not meta or ("importing" in meta and not is_live):
+                return None
+        if record and not is_live:
+            return await self._delete_thread(await self._reserve(record.id, owner))
+        await self._drop_marks(file, owner)
+        return record or Thread(file.thread.id, owner)
+
+    async def _meta(self, entry: ArtefactEntry, owner: str) -> dict[str, str]:
+        """Return the record of an artefact; raise `Conflict` for one that is being deleted."""
+        artefact = Artefact(self._storage, entry.artefact.kind, entry.artefact.id, owner)
+        meta = await artefact.meta()
+        if "deleting" in meta:
+            raise Conflict(
+                f"{artefact.kind} {artefact.id!r} is being deleted",
+                remedy="delete it once more, and import the file again",
+            )
+        return meta
 
     async def _finish(self, file: ThreadFile, record: Thread) -> Thread:
         """End the import of a complete thread, and return its record. Twice is safe."""
-        for entry in file.artefacts:
-            artefact = Artefact(self._storage, entry.artefact.kind, entry.artefact.id, record.owner)
-            meta = await artefact.meta()
-            if meta.get("thread") == record.id and "importing" in meta:
-                await artefact.drop_facts(["importing"])
+        await self._drop_marks(file, record.owner)
         ttl = file.thread.ttl.model_dump() if file.thread.ttl else None
         return await threads.update_metadata(self._storage, record, {}, ttl)
+
+    async def _drop_marks(self, file: ThreadFile, owner: str) -> None:
+        """Mark the thread's artefacts as complete. Twice is safe."""
+        for entry in file.artefacts:
+            artefact = Artefact(self._storage, entry.artefact.kind, entry.artefact.id, owner)
+            meta = await artefact.meta()
+            if meta.get("thread") == file.thread.id and "importing" in meta:
+                await artefact.drop_facts(["importing"])
+
+    async def _delete_thread(self, hold: _Hold) -> Thread:
+        """Delete a thread that only stood for the import of an artefact, and return its record."""
+        await self._renew_lease(hold)
+        await self._saver.adelete_thread(hold.thread)
+        record = Thread(hold.thread, hold.owner)
+        await threads.delete(self._storage, record)
+        return record
 
     async def _reserve(self, thread: str, owner: str) -> _Hold:
         token = uuid.uuid4().hex
@@ -215,6 +252,9 @@ class Importer:
         # In reverse, so that the main artefact is the first of its owner's list.
         for entry in reversed(file.artefacts):
             await indexes.touch(self._storage, hold.owner, entry.artefact.kind, entry.artefact.id)
+
+    async def _publish(self, file: ThreadFile, hold: _Hold) -> None:
+        """Make the thread complete."""
         fields = [text for pair in _thread_fields(file).items() for text in pair]
         names = [keys.thread_meta(hold.thread), keys.run_keys(hold.thread).lease]
         if file.thread.interrupts:

@@ -1,4 +1,6 @@
-"""Artefacts: version streams that are only appended to, with a receipt for every effect.
+"""Artefacts: streams of versions that never change, with a receipt for every effect.
+
+Drafts can be deleted, and old versions are removed where a setting says so; no number is used again.
 
 One script in the artefact's own slot writes a version together with the receipt that proves it. It refuses
 the effect if a later claim or a revocation has moved the fence of the step.
@@ -353,7 +355,7 @@ class Artefact(StepReceipts):
         """Return the highest number of a version that was removed as an old one; 0 for none."""
         text: bytes | None = await execute(self._redis, "HGET", self._meta, f"{_REMOVED}{stream}")
         # An imported record may hold anything.
-        return int(text) if text and text.isdigit() else 0
+        return number_of(f"v{text.decode()}") if text else 0
 
     async def receipt_results(self) -> list[dict[str, Any]]:
         """Return the recorded results of all effects, in no order."""
@@ -436,11 +438,11 @@ class Artefact(StepReceipts):
         )
 
     def removed_version(self, stream: str, version_id: str) -> Gone:
-        """Return the error for a version that was removed as an old one."""
+        """Return the error for a version that was deleted, or removed as an old one."""
         name = self._version_name(stream)
         return Gone(
-            f"{name} {version_id!r} of {self.kind} {self.id!r} is not kept any more: beyond the newest ones, "
-            "versions that nothing needs are removed",
+            f"{name} {version_id!r} of {self.kind} {self.id!r} is not kept any more: somebody deleted it, or "
+            "it was removed as an old one that nothing needs",
             remedy=f"list the {name}s to see which there are",
             details={"setting": "CALLSHEET_KEPT_VERSIONS"},
         )

@@ -169,9 +169,9 @@ def recording_part(kind: str, artefact: str, name: str) -> str:
     return f"{kind}:{hash_tag(artefact)}:recording-part:{name}"
 
 
-def unfinished_import(owner: str) -> str:
-    """String of the digest of the file of the owner's data whose import has not ended."""
-    return f"owner:{hash_tag(owner)}:import"
+def unfinished_import(owner: str, digest: str) -> str:
+    """String that is there while the import of a file of the owner's data has not ended."""
+    return f"owner:{hash_tag(owner)}:import:{digest}"
 
 
 def import_lease(owner: str) -> str:

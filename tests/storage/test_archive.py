@@ -16,6 +16,7 @@ from callsheet.state.errors import Invalid, StorageDown
 from callsheet.storage.archive.lines import LineWriter, ValueCodec
 from callsheet.storage.checkpoints import RedisSaver
 from tests.doubles.served import app_client, chat_about_ad, generate_ad, started_app
+from tests.storage.test_lifetimes import CountingClient, make_video
 
 Change = Callable[[list[dict[str, Any]]], None]
 
@@ -248,6 +249,40 @@ INCONSISTENT_FILES: dict[str, tuple[Change, str]] = {
         "inconsistent",
     ),
 }
+
+
+async def test_a_plan_whose_result_names_no_version_is_refused(
+    client: httpx.AsyncClient, valkey_url: str
+) -> None:
+    await make_video(CountingClient(client), "film")
+    content = (await client.get("/api/threads/film/export")).content
+    flush(valkey_url)
+    for wrong in (
+        {"output": {"versionId": 5}},
+        {"output": {"versionId": "v1", "versions": ["v1"]}},
+        {"output": {"versionId": "v1", "versions": {"scene-1": None}}},
+        {"earlier": [{"scene-1": "newest"}]},
+    ):
+
+        def change(lines: list[dict[str, Any]], wrong: dict[str, Any] = wrong) -> None:
+            _data_of("execution")(lines)["record"]["steps"][0].update(wrong)
+
+        reply = await client.post("/api/threads/import", content=change_lines(content, change))
+        assert reply.status_code == 422, (wrong, reply.text)
+        assert "without its version" in reply.json()["error"]
+        assert list_keys(valkey_url) == set()
+    assert (await client.post("/api/threads/import", content=content)).status_code == 201
+
+
+async def test_an_imported_number_of_any_length_is_no_error_of_the_server(
+    client: httpx.AsyncClient, valkey_url: str
+) -> None:
+    def change(lines: list[dict[str, Any]]) -> None:
+        _data_of("artefact")(lines)["facts"]["removed:music"] = "9" * 5000
+
+    content = change_lines(await shared_export(client, valkey_url), change)
+    assert (await client.post("/api/threads/import", content=content)).status_code == 201
+    assert (await client.get("/api/artefacts/ad/ad-1/music/v999")).status_code == 404
 
 
 @pytest.mark.parametrize("name", INCONSISTENT_FILES)

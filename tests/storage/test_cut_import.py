@@ -109,7 +109,7 @@ async def test_a_cut_import_is_completed_by_the_same_file(
         assert {name for name in before if before[name] != after.get(name)} == set(), first
         assert before.keys() == after.keys(), first
         assert leaks(inspector) == []
-        assert not inspector.exists(keys.unfinished_import("local"))
+        assert not [*inspector.scan_iter(keys.unfinished_import("local", "*"))]
         assert (await client.http.post(PATH, content=content)).status_code == 409
 
 

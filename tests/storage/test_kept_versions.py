@@ -22,7 +22,7 @@ from callsheet.storage.redis.scripts import read_time_ms
 from tests.doubles.killing import WarmParent
 from tests.doubles.served import VOICE, served_app
 from tests.doubles.waiting import eventually, until
-from tests.lessons.lesson_client import LessonClient
+from tests.lessons.lesson_client import NARRATION, LessonClient
 from tests.lessons.lesson_material import material
 from tests.pages.test_uploads import png
 from tests.storage.test_lifetimes import (
@@ -186,6 +186,57 @@ async def test_versions_that_a_rendered_file_or_a_page_was_made_of_stay(
         assert await ids_of(ad, "voices") == ["v3", "v29", "v30"]
 
 
+@pytest.mark.slow
+async def test_scenes_that_the_sound_of_a_film_was_made_of_stay(valkey_url: str, storage: Storage) -> None:
+    film = Artefact(storage, "video", "film", LOCAL)
+    async with served_app(valkey_url) as client:
+        await make_video(CountingClient(client), "film")
+        await add_versions(film, "scene-1", 10)
+        await CountingClient(client).ok(
+            "POST", "/api/projects/film/film/render", {"music": "calm", "format": "wav"}
+        )
+        await add_versions(film, "scene-1", 30)
+    async with served_app(valkey_url, kept_versions="2") as client:
+        await wait_until_removed(client, "/api/artefacts/video/film/scene-1/v28")
+        assert "v10" in await ids_of(film, "scene-1")
+
+
+async def test_a_run_that_waits_for_its_time_keeps_the_versions_that_its_input_names(
+    valkey_url: str, storage: Storage
+) -> None:
+    async with served_app(valkey_url) as http:
+        client = CountingClient(http)
+        await make_page(client, "shop")
+        message = {"role": "user", "content": "make the headline that of v5"}
+        run = {"assistant_id": "page_builder", "input": {"messages": [message]}, "after_seconds": 3600}
+        await client.ok("POST", "/threads/shop/runs", run)
+    page = Artefact(storage, "page", "shop", LOCAL)
+    await add_versions(page, "page", 30, back=None)
+    async with served_app(valkey_url, kept_versions="2") as http:
+        await wait_until_removed(http, "/api/artefacts/page/shop/page/v28")
+        assert await ids_of(page, "page") == ["v5", "v29", "v30"]
+
+
+async def test_the_words_of_a_person_stay_where_a_narration_says_which_version_has_them(
+    valkey_url: str, storage: Storage
+) -> None:
+    async with served_app(valkey_url) as http:
+        lesson = LessonClient(http)
+        await lesson.create_narration()
+        words = (
+            "Why are the leaves of nearly all the trees in every wood of this country so very green, always?"
+        )
+        edit = {"segments": [{"id": "hook", "narration": words}], "version": "v1"}
+        assert (await lesson.request("PATCH", NARRATION, json=edit)).status_code == 200
+        warnings = (await lesson.send("make it 40 seconds"))["narration"]["warnings"]
+        assert any("v2 has your words" in one for one in warnings)
+        name = str(lesson.session_id)
+    narration = Artefact(storage, "lesson", name, LOCAL)
+    async with served_app(valkey_url, kept_versions="1") as http:
+        await wait_until_removed(http, f"/api/artefacts/lesson/{name}/narration/v1")
+        assert await ids_of(narration, "narration") == ["v2", "v3"]
+
+
 async def test_a_question_keeps_the_versions_it_names_and_can_be_answered(
     valkey_url: str, storage: Storage
 ) -> None:
@@ -280,3 +331,19 @@ async def test_a_server_that_is_killed_leaves_no_half_version_and_the_next_one_g
             os.kill(pid, signal.SIGKILL)
         assert sum([len(await ids_of(ad)) for ad in ads]) == count()
     assert count() == 10
+
+
+async def test_the_rule_for_a_version_below_the_removed_ones_names_both_ends_that_it_may_have_had(
+    valkey_url: str, storage: Storage
+) -> None:
+    ad = await new_ad(storage, "ad", 20)
+    music = {"musicPrompt": "warm", "musicProvider": "stock", "duration": 20.0}
+    for _ in range(2):
+        await ad.create_version(NewVersion("music", music, "llm", "two"))
+    await ad.delete_draft("music", "v21")
+    await add_versions(ad, "music", 40)
+    async with served_app(valkey_url, kept_versions="5") as client:
+        await wait_until_removed(client, "/api/artefacts/ad/ad/music/v35")
+        reply = await client.get("/api/artefacts/ad/ad/music/v21")
+    assert reply.status_code == 410, reply.text
+    assert "somebody deleted it, or it was removed as an old one" in reply.json()["error"]

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +31,12 @@ async def client(valkey_url: str) -> AsyncIterator[CountingClient]:
         yield CountingClient(http)
 
 
-async def export_pages(client: CountingClient, inspector: Redis, *names: str, alone: str = "") -> bytes:
-    """Return the file of an owner with these pages; that of the page `alone` has no thread."""
-    for name in filter(None, (*names, alone)):
+async def export_pages(client: CountingClient, inspector: Redis, *names: str, deleted: bool = False) -> bytes:
+    """Return the file of an owner with these pages; their conversations may be deleted."""
+    for name in names:
         await make_page(client, name)
-    if alone:
-        await client.ok("DELETE", f"/threads/{alone}")
+        if deleted:
+            await client.ok("DELETE", f"/threads/{name}")
     content = await export_data(client)
     inspector.flushdb()
     return content
@@ -107,3 +108,56 @@ async def test_a_page_whose_import_was_cut_at_its_last_step_is_never_overwritten
         assert await client.ok("GET", "/api/pages/one") == before
         first.cancel()
         await asyncio.wait([first])
+
+
+@asynccontextmanager
+async def cut_before(proxy: HoldingProxy, content: bytes, thread: str) -> AsyncIterator[None]:
+    """An import that ends before it writes this thread."""
+    async with served_app(proxy.url) as slow:
+        proxy.hold(f"thread:{{{thread}}}:lease")
+        first = asyncio.create_task(slow.post(PATH, content=content))
+        await asyncio.wait_for(proxy.has_held.wait(), 20)
+        first.cancel()
+        await asyncio.wait([first])
+        yield
+
+
+async def test_a_conversation_that_began_after_the_cut_stays_when_the_import_is_completed(
+    client: CountingClient, proxy: HoldingProxy, inspector: Redis
+) -> None:
+    content = await export_pages(client, inspector, "alone", "last", deleted=True)
+    async with cut_before(proxy, content, "last"):
+        assert await thread_ids(client) == []
+        await change_headline(client, "alone")
+        messages = (await client.ok("GET", "/threads/alone/state"))["values"]["messages"]
+        done = await client.ok("POST", PATH, content=content)
+    assert done["imported"]["thread"] == 2
+    assert await thread_ids(client) == ["alone"]
+    assert (await client.ok("GET", "/threads/alone/state"))["values"]["messages"] == messages
+    assert (await client.ok("GET", "/api/pages/last"))["versionId"] == "v2"
+
+
+async def test_a_page_that_is_being_deleted_is_not_taken_for_an_imported_one(
+    client: CountingClient, proxy: HoldingProxy, inspector: Redis
+) -> None:
+    content = await export_pages(client, inspector, "alone", "last", deleted=True)
+    async with cut_before(proxy, content, "last"):
+        # Its deletion was cut.
+        inspector.hset(keys.artefact_meta("page", "alone"), "deleting", 1)
+        again = await client.http.post(PATH, content=content)
+        assert (again.status_code, "is being deleted" in again.json()["error"]) == (409, True), again.text
+        await client.ok("DELETE", "/api/pages/alone")
+        await client.ok("POST", PATH, content=content)
+    assert (await client.ok("GET", "/api/pages/alone"))["versionId"] == "v2"
+
+
+async def test_another_file_in_between_leaves_a_cut_import_to_be_completed(
+    client: CountingClient, proxy: HoldingProxy, inspector: Redis
+) -> None:
+    other = await export_pages(client, inspector, "other")
+    content = await export_pages(client, inspector, "one", "two")
+    async with cut_before(proxy, content, "two"):
+        await client.ok("POST", PATH, content=other)
+        await client.ok("POST", PATH, content=content)
+    assert await thread_ids(client) == ["one", "other", "two"]
+    assert [*inspector.scan_iter(keys.unfinished_import("local", "*"))] == []

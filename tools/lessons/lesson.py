@@ -106,8 +106,9 @@ async def generateNarrationTool(args: NarrationRequest, call: Call) -> dict[str,
     _require_other_words(args, written.narration, newest["narration"])
     previous = newest["narration"].data if newest["narration"] else {}
     own = _own_segments(args, written, previous)
-    if newest["narration"]:
-        warnings += _lost_wishes(args, written, newest["narration"])
+    if newest["narration"] and (lost := _lost_wishes(args, written, newest["narration"])):
+        warnings += lost
+        own[narration.OWN_WORDS] = [newest["narration"].id]
     script = written.narration.model_copy(update={"warnings": (*warnings, *written.narration.warnings)})
     if empty := script.empty_segments():
         raise Unavailable(

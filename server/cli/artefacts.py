@@ -28,7 +28,6 @@ from callsheet.server.cli.turns import StoppedError, TurnMessage, send
 from callsheet.server.settings.installation import program
 from callsheet.state.entered import UPLOADED
 from callsheet.state.errors import Conflict, Invalid, Missing, Unavailable
-from callsheet.state.owners import LOCAL
 from callsheet.state.uploads import MAX_IMPORT
 
 _REQUEST_FIELDS: Final = ("language", "market", "duration")
@@ -235,34 +234,14 @@ def versions(client: ServerClient, args: Args) -> None:
         print_json(listed)
         return
     rows = [
-        (
-            name,
-            one["id"],
-            _standing(one, stream["active"]),
-            age(one["createdAt"]),
-            _maker(one),
-            one.get("summary"),
-        )
+        (name, *rendering.version_cells(one, active=one["id"] == stream["active"]))
         for name, stream in listed.items()
         for one in stream["versions"]
     ]
     titles = ("Stream", "Version", "Status", "Made", "By", "Summary")
     if kind.stream:
-        titles, rows = titles[1:], [row[1:] for row in rows]  # type: ignore[assignment,misc]
+        titles, rows = titles[1:], [row[1:] for row in rows]  # type: ignore[assignment]
     print_table(titles, rows, "There are no versions yet.")
-
-
-def _standing(version: Mapping[str, Any], active: str | None) -> str:
-    return f"{version['status']}, active" if version["id"] == active else str(version["status"])
-
-
-def _maker(version: Mapping[str, Any]) -> str:
-    """Return who made a version, in people's words."""
-    if version["by"] == "model":
-        return f"the {version['model']} model" if version["model"] else "a model"
-    if version["by"] != "person":
-        return str(version["by"])
-    return "by hand" if version["createdBy"] == LOCAL else f"{version['createdBy']}, by hand"
 
 
 def _all_versions(client: ServerClient, path: str) -> dict[str, Any]:

@@ -10,9 +10,10 @@ from rich.table import Table
 from rich.text import Text
 
 from callsheet.server.cli.kinds import ADS, CAMPAIGNS, LESSONS, PAGES, VIDEOS, Kind
-from callsheet.server.cli.output import facts, grid, text
+from callsheet.server.cli.output import age, facts, grid, text
 from callsheet.state import questions
 from callsheet.state.lessons.narration import reading_levels
+from callsheet.state.owners import LOCAL
 
 View = Mapping[str, Any]
 _STREAMS: Final[Mapping[str, tuple[str, str]]] = {
@@ -387,3 +388,18 @@ def campaigns_table(campaigns: Sequence[View]) -> Table:
         cells = (one["id"], one["company"], one["channel"], offer, one["capture_date"])
         table.add_row(*map(text, cells))
     return table
+
+
+def version_cells(version: View, *, active: bool) -> tuple[str | None, ...]:
+    """Return the cells of a version in a list, from its id to its summary."""
+    standing = f"{version['status']}, active" if active else version["status"]
+    return version["id"], standing, age(version["createdAt"]), _maker(version), version.get("summary")
+
+
+def _maker(version: View) -> str:
+    """Return who made a version, in people's words."""
+    if version["by"] == "model":
+        return f"the {version['model']} model" if version["model"] else "a model"
+    if version["by"] != "person":
+        return str(version["by"])
+    return "by hand" if version["createdBy"] == LOCAL else f"{version['createdBy']}, by hand"

@@ -246,7 +246,7 @@ async def test_a_yes_is_answered_by_what_it_means_and_no_refusal_offers_it(say):
     assert "“yes”" not in refused
     reply, drafts = await say("yes")
     assert reply.startswith(
-        "No question is open, so I changed nothing; ask for a change, such as “make the music"
+        "No question is open, so I changed nothing; you can say “make the music more upbeat”."
     )
     assert (drafts, (await say("no"))[0]) == ({}, reply)
 

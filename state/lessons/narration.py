@@ -106,8 +106,8 @@ def own_segments(
 ) -> dict[str, list[str]]:
     """Return the entries of a version's data on the person's own segments, after these changes."""
     own = [one for one in data.get(OWN, ()) if one not in {*by_hand, *wished, *rewritten}]
-    asked_for = [one for one in data.get(WISHED, ()) if one not in {*by_hand, *wished, *rewritten}]
-    return {OWN: [*own, *by_hand], WISHED: [*asked_for, *wished]}
+    wishes = [one for one in data.get(WISHED, ()) if one not in {*by_hand, *wished, *rewritten}]
+    return {OWN: [*own, *by_hand], WISHED: [*wishes, *wished]}
 
 
 def length_words(planned_s: float, speech_s: float, sound_s: float | None = None) -> str:

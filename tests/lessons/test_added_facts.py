@@ -8,7 +8,7 @@ GRAPHS = {"fact_narration": fact_narration.graph}
 HOOK = "Why are leaves green?"
 
 
-async def test_facts_that_are_chosen_later_are_told_as_if_they_had_been_chosen_at_once(
+async def test_facts_that_are_chosen_later_get_room_as_those_of_the_first_choice_do(
     lesson_client: LessonClient,
 ) -> None:
     """B22: the segments with room for them are written again, the hook of the person stays."""

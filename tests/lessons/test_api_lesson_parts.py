@@ -287,7 +287,7 @@ async def test_a_narration_is_exported_as_slides_that_nothing_can_run_in(
     assert f"<h1>{narrated['narration']['topic']}</h1>" in reply.text
 
 
-async def test_an_answer_names_an_uploaded_file_whose_facts_nobody_asked_for(
+async def test_an_answer_names_an_uploaded_file_until_its_facts_are_searched(
     lesson_client: LessonClient,
 ) -> None:
     """The words that use it do, and it is not named any more."""

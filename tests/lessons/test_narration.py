@@ -17,6 +17,7 @@ from callsheet.state.lessons.narration import (
     join_sentences,
     key_terms,
     length,
+    length_words,
     place_segments,
     slots,
 )
@@ -127,3 +128,9 @@ def test_a_changed_segment_leaves_every_byte_of_the_others(kind):
 def test_a_request_for_an_unknown_segment_raises_missing():
     with pytest.raises(Missing, match="no segment 'middle'"):
         narration_of().segment("middle")
+
+
+def test_the_length_is_one_sentence_before_and_after_the_sound_was_measured() -> None:
+    assert length_words(60, 38.2) == "planned for 60 s, about 38 s of it spoken, by estimate"
+    measured = "planned for 90 s; the sound lasts 34.3 s, 28.9 s of it spoken (measured)"
+    assert length_words(90, 28.9, 34.3) == measured

@@ -25,8 +25,8 @@ async def render(client: LessonClient, **body: Any) -> httpx.Response:
 async def assert_measured(client: LessonClient, rendering: dict[str, Any]) -> None:
     """The notices and the lesson have one sentence on the length, and segments the times of the sound."""
     session = await client.get_session()
-    spoken = sum(end - start for start, end in rendering["times"])
-    sound = f"the sound lasts {rendering['seconds']:.1f} s, {spoken:.1f} s of it spoken (measured)"
+    speech_s = sum(end - start for start, end in rendering["times"])
+    sound = f"the sound lasts {rendering['seconds']:.1f} s, {speech_s:.1f} s of it spoken (measured)"
     assert session["speech"] == f"planned for 60 s; {sound}"
     assert rendering["notices"] == ["Preview voice: preview voice 1 speaks", f"{session['speech']}."]
     counts = [len(one["sentences"]) for one in session["narration"]["segments"]]

@@ -238,6 +238,24 @@ async def test_an_unclear_or_impossible_request_changes_nothing(say, opened, tex
     assert "chang" in reply
 
 
+async def test_a_yes_is_answered_by_what_it_means_and_no_refusal_offers_it(say):
+    """A78: only the question of the answer before it is open."""
+    await say(BRIEF)
+    refused, _ = await say("give me the script as a Word file")
+    assert "“make the music more upbeat”" in refused
+    assert "“yes”" not in refused
+    reply, drafts = await say("yes")
+    assert reply.startswith(
+        "No question is open, so I changed nothing; you can say “make the music more upbeat”."
+    )
+    assert (drafts, (await say("no"))[0]) == ({}, reply)
+
+
+async def test_a_no_to_a_suggestion_changes_nothing(say):
+    await say(BRIEF)
+    assert await say("no") == ("Then I change nothing.", {})
+
+
 async def test_an_edit_after_a_summary_starts_from_the_current_ad(say, opened, graph):
     """A69, A-R12."""
     await say(BRIEF)

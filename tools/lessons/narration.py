@@ -296,17 +296,17 @@ def _surroundings(kind: str, earlier: Narration | None, rewritten: Iterable[str]
 
 def _full_plan(brief: NarrationBrief, keep: Sequence[Segment]) -> SlotPlan:
     kinds = {segment.type for segment in keep}
-    return [(slot, None) for slot in _slots_beside(brief, keep) if slot.type not in kinds]
+    return [(slot, None) for slot in _slots_around(brief, keep) if slot.type not in kinds]
 
 
-def _slots_beside(brief: NarrationBrief, keep: Sequence[Segment]) -> Sequence[Slot]:
+def _slots_around(brief: NarrationBrief, keep: Sequence[Segment]) -> Sequence[Slot]:
     sizes = {one.type: narration.length(one.narration, brief.language) for one in keep}
     return narration.slots(brief.total_s, brief.language, sizes)
 
 
 def _with_new_times(brief: NarrationBrief, keep: Sequence[Segment]) -> tuple[Segment, ...]:
     """Return the segments with the same words in the times of the brief's length."""
-    slots = {slot.type: slot for slot in _slots_beside(brief, keep)}
+    slots = {slot.type: slot for slot in _slots_around(brief, keep)}
     times = {kind: {"start_time": slot.start_time, "duration": slot.duration} for kind, slot in slots.items()}
     return tuple(segment.model_copy(update=times[segment.type]) for segment in keep)
 
@@ -354,14 +354,14 @@ def _spread_facts(
         for fact in brief.facts
     }
     homes = {one: _home(earlier, one) for one in least if one in earlier.facts}
-    told = {slot.type: [one for one, home in homes.items() if home == slot.type] for slot in free}
-    room = {slot.type: slot.budget - sum(least[one] for one in told[slot.type]) for slot in free}
+    of_home = {slot.type: [one for one, home in homes.items() if home == slot.type] for slot in free}
+    room = {slot.type: slot.budget - sum(least[one] for one in of_home[slot.type]) for slot in free}
     for new in sorted(least.keys() - homes.keys(), key=lambda one: -least[one]):
         kind = max(room, key=lambda one: room[one], default=None)
         if kind is None or room[kind] < least[new]:
             return False
         room[kind] -= least[new]
-        ids = {*assigned.get(kind, told[kind]), new}
+        ids = {*assigned.get(kind, of_home[kind]), new}
         assigned[kind] = [fact.id for fact in brief.facts if fact.id in ids]
     return True
 

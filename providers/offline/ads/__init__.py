@@ -14,6 +14,8 @@ _SERVER_NOTES: Final = re.compile(r"\n\((?:Ad language|Spot) now: [^\n]*\)")
 _SUGGESTION: Final = re.compile(r"Should I ([^?]+)\?$", re.MULTILINE)
 _SINGLE: Final = frozenset({"variations", "urgent", "reply"})
 _ALONE: Final = "a yes or no, variations and “more urgent” must be the only request of a message; "
+_NOTHING_OPEN: Final = f"No question is open, so I changed nothing; you can say “{FORMS[0].example}”."
+_ALWAYS_OPEN: Final = [form for form in FORMS if form.name != "reply"]
 
 
 def answer(conversation: OfflineConversation) -> OfflineReply:
@@ -24,15 +26,14 @@ def answer(conversation: OfflineConversation) -> OfflineReply:
         return draft(conversation, brief)
     forms = [request.form for request in requests]
     if forms == ["reply"]:
-        last_reply = "".join(turn.reply for turn in conversation.turns[-2:-1])
-        suggestion = _SUGGESTION.search(last_reply) if "agreed" in requests[0].slots else None
-        if not suggestion:
-            return OfflineReply("Then I change nothing.")
+        suggestion = _SUGGESTION.search("".join(turn.reply for turn in conversation.turns[-2:-1]))
+        if not suggestion or "agreed" not in requests[0].slots:
+            return OfflineReply("Then I change nothing." if suggestion else _NOTHING_OPEN)
         requests = match(suggestion[1], FORMS)
     elif forms == ["urgent"]:
         requests = match(URGENT, FORMS)
     elif not requests:
-        return OfflineReply(decline(text, forms=FORMS), refused=True)
+        return OfflineReply(decline(text, forms=_ALWAYS_OPEN), refused=True)
     elif len(requests) > 1 and not _SINGLE.isdisjoint(forms):
         return OfflineReply(decline(text, _ALONE), refused=True)
     try:

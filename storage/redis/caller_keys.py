@@ -1,4 +1,4 @@
-"""The names of keys about callers, as in `keys.py`: API keys, rate limits, sessions, imports and the audit."""
+"""The names of keys about callers, as in `keys.py`: API keys, rate limits, sessions, imports, the audit."""
 
 from typing import Final
 

@@ -293,6 +293,7 @@ def start_maintenance(ctx: AppContext) -> tuple[Callable[[], Awaitable[object]],
     versions = VersionRetention(ctx)
     if not versions.is_on:
         return stops
+    _log.info("old versions are removed: CALLSHEET_KEPT_VERSIONS=%s", ctx.settings.kept_versions)
     stop = background.start_periodic(versions.remove_old, kept_versions.INTERVAL_S, "old versions stay")
     return (*stops, stop)
 

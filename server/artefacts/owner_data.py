@@ -35,7 +35,7 @@ from callsheet.storage.archive.owner_records import CHUNK, RecordKind, Row, reco
 from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.storage.campaigns.library import max_campaigns
 from callsheet.storage.crons import Cron
-from callsheet.storage.redis import keys
+from callsheet.storage.redis import caller_keys, keys
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.redis.leases import KeyLease
 from callsheet.storage.redis.scripts import execute
@@ -168,7 +168,7 @@ class OwnerData:
         for another file, and `Busy` while another import for the owner is at work. Of a kind that fails
         nothing stays; the error says which are there.
         """
-        lease = KeyLease(self.ctx.storage, keys.import_lease(self.owner))
+        lease = KeyLease(self.ctx.storage, caller_keys.import_lease(self.owner))
         if not await lease.take():
             refusal = Busy(
                 f"an import of data for {self.owner!r} is at work",
@@ -181,7 +181,7 @@ class OwnerData:
 
     async def _import(self, file: IO[bytes], lease: KeyLease, *, trusted: bool) -> dict[str, Any]:
         redis = self.ctx.storage.redis
-        mark = keys.unfinished_import(self.owner, await asyncio.to_thread(_digest, file))
+        mark = caller_keys.unfinished_import(self.owner, await asyncio.to_thread(_digest, file))
         resumes = bool(await execute(redis, "EXISTS", mark))
         left_out = await self._check(file, trusted=trusted, resumes=resumes)
         await execute(redis, "SET", mark, 1, "EX", int(keys.DAY_S))
@@ -303,12 +303,11 @@ async def _write(
     """
     counts[name] = 0
     try:
-        async for each, entries in _chunks(file):
-            if each == name:
-                if not await writer.lease.renew():
-                    raise Fenced("the import stood still for too long")
-                await writer.write(entries)
-                counts[name] += len(entries)
+        async for entries in _chunks_of(file, name):
+            if not await writer.lease.renew():
+                raise Fenced("the import stood still for too long")
+            await writer.write(entries)
+            counts[name] += len(entries)
     except CallsheetError as error:
         stays = writer.resumes or isinstance(error, StorageDown) or not await writer.lease.renew()
         if not stays:
@@ -350,6 +349,12 @@ async def _chunks(file: IO[bytes]) -> AsyncIterator[tuple[str, list[FileEntry]]]
     groups = _groups(read_entries(file))
     while chunk := await asyncio.to_thread(next, groups, None):
         yield chunk
+
+
+async def _chunks_of(file: IO[bytes], name: str) -> AsyncIterator[list[FileEntry]]:
+    async for each, entries in _chunks(file):
+        if each == name:
+            yield entries
 
 
 def _groups(entries: Iterator[FileEntry]) -> Iterator[tuple[str, list[FileEntry]]]:

@@ -1,4 +1,4 @@
-"""The names of keys about callers: API keys, rate limits, browser sessions and the audit, as in `keys.py`."""
+"""The names of keys about callers, as in `keys.py`: API keys, rate limits, sessions, imports, the audit."""
 
 from typing import Final
 
@@ -48,3 +48,13 @@ def request_window(owner: str) -> str:
 def open_streams(owner: str) -> str:
     """Sorted set of the owner's open streams by end of lease; expires with the last."""
     return f"owner:{hash_tag(owner)}:streams"
+
+
+def unfinished_import(owner: str, digest: str) -> str:
+    """String that is there while the import of a file of the owner's data has not ended."""
+    return f"owner:{hash_tag(owner)}:import:{digest}"
+
+
+def import_lease(owner: str) -> str:
+    """String of the token of the import of the owner's data that is at work."""
+    return f"owner:{hash_tag(owner)}:import-lease"

@@ -169,16 +169,6 @@ def recording_part(kind: str, artefact: str, name: str) -> str:
     return f"{kind}:{hash_tag(artefact)}:recording-part:{name}"
 
 
-def unfinished_import(owner: str, digest: str) -> str:
-    """String that is there while the import of a file of the owner's data has not ended."""
-    return f"owner:{hash_tag(owner)}:import:{digest}"
-
-
-def import_lease(owner: str) -> str:
-    """String of the token of the import of the owner's data that is at work."""
-    return f"owner:{hash_tag(owner)}:import-lease"
-
-
 def speech_clip(owner: str, digest: str) -> str:
     """String of the sound file of one spoken line."""
     return f"owner:{hash_tag(owner)}:speech:{digest}"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from redis import Redis
 
-from callsheet.storage.redis import keys
+from callsheet.storage.redis import caller_keys
 from tests.doubles.key_leaks import leaks
 from tests.doubles.served import served_app
 from tests.doubles.waiting import eventually
@@ -95,7 +95,7 @@ async def test_a_cut_import_is_completed_by_the_same_file(
             assert reply.status_code in {503, 504}, (first, reply.text)
 
             # As after its 15 seconds.
-            inspector.delete(keys.import_lease("local"))
+            inspector.delete(caller_keys.import_lease("local"))
 
             async def is_complete() -> bool:
                 repeated = await client.http.post(PATH, content=content)
@@ -109,7 +109,7 @@ async def test_a_cut_import_is_completed_by_the_same_file(
         assert {name for name in before if before[name] != after.get(name)} == set(), first
         assert before.keys() == after.keys(), first
         assert leaks(inspector) == []
-        assert not [*inspector.scan_iter(keys.unfinished_import("local", "*"))]
+        assert not [*inspector.scan_iter(caller_keys.unfinished_import("local", "*"))]
         assert (await client.http.post(PATH, content=content)).status_code == 409
 
 

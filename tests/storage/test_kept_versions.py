@@ -65,7 +65,7 @@ async def wait_until_removed(client: httpx.AsyncClient, path: str) -> None:
     async def is_gone() -> bool:
         return (await client.get(path)).status_code == 410
 
-    await eventually(is_gone, f"{path} is removed")
+    await eventually(is_gone, f"{path} is removed", patience_s=40)
 
 
 def numbers(*versions: str) -> list[str]:
@@ -135,13 +135,15 @@ async def ids_of(artefact: Artefact, stream: str = "music") -> list[str]:
 
 
 async def test_owners_keep_what_the_setting_says_for_them_and_locked_streams_keep_all(
-    valkey_url: str, storage: Storage
+    valkey_url: str, storage: Storage, caplog: pytest.LogCaptureFixture
 ) -> None:
     one, locked, other = await asyncio.gather(
         new_ad(storage, "one", 30), new_ad(storage, "locked", 30), new_ad(storage, "one", 30, OTHER)
     )
     await locked.lock("music", LOCAL)
+    caplog.set_level("INFO", "callsheet")
     async with served_app(valkey_url, kept_versions=f'{{"*": 5, "{OTHER}": 20}}') as client:
+        assert 'old versions are removed: CALLSHEET_KEPT_VERSIONS={"*": 5, "bea": 20}' in caplog.messages
         await wait_until_removed(client, "/api/artefacts/ad/one/music/v25")
         assert await ids_of(one) == ["v26", "v27", "v28", "v29", "v30"]
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from redis import Redis
 
-from callsheet.storage.redis import keys
+from callsheet.storage.redis import caller_keys, keys
 from tests.doubles.holding_proxy import HoldingProxy
 from tests.doubles.served import served_app
 from tests.storage.test_lifetimes import OFFLINE, CountingClient, make_page
@@ -67,7 +67,7 @@ async def test_the_same_file_is_refused_while_its_import_is_at_work(
         proxy.release()
         assert (await first).status_code == 201
     assert await thread_ids(client) == ["one", "two"]
-    assert not inspector.exists(keys.import_lease("local"))
+    assert not inspector.exists(caller_keys.import_lease("local"))
     assert (await client.http.post(PATH, content=content)).json()["type"] == "conflict"
 
 
@@ -80,7 +80,7 @@ async def test_an_import_that_stood_still_for_too_long_writes_and_removes_nothin
         first = asyncio.create_task(slow.post(PATH, content=content))
         await asyncio.wait_for(proxy.has_held.wait(), 20)
         # Its lease has ended, as after a long pause of its process.
-        inspector.delete(keys.import_lease("local"))
+        inspector.delete(caller_keys.import_lease("local"))
         assert (await client.http.post(PATH, content=content)).status_code == 201
         proxy.release()
         late = await first
@@ -160,4 +160,4 @@ async def test_another_file_in_between_leaves_a_cut_import_to_be_completed(
         await client.ok("POST", PATH, content=other)
         await client.ok("POST", PATH, content=content)
     assert await thread_ids(client) == ["one", "other", "two"]
-    assert [*inspector.scan_iter(keys.unfinished_import("local", "*"))] == []
+    assert [*inspector.scan_iter(caller_keys.unfinished_import("local", "*"))] == []

@@ -98,7 +98,7 @@ class PageModelView(ModelView[PageState]):
         return fit([StateLine(f"The page, {version}. Theme: {theme}."), *changed, *lines])
 
     def facts(self, state: PageState) -> Mapping[str, str]:
-        """Return whether the request before this one changed nothing, which an undo would not mean.
+        """Return whether the request before this one changed nothing, which an undo says.
 
         After another undo it is clear.
         """

@@ -17,6 +17,7 @@ from callsheet.state.campaigns.evidence import evidence_of
 from callsheet.state.campaigns.workflow import CampaignState
 from callsheet.state.conversation import calls_of
 from callsheet.state.errors import Invalid
+from callsheet.state.languages import detect
 from callsheet.state.sentences import sentence_spans
 from callsheet.storage import current
 from callsheet.tools.call import Scope
@@ -186,7 +187,8 @@ def known_results(state: CampaignState) -> list[Mapping[str, Any]]:
 def _with_search_note(text: str, state: CampaignState) -> str:
     """Return an answer with what its last search looked at, where that is not all that a reader may think."""
     outputs = [one["output"] for one in state.get("results", ()) if "count" in one["output"]]
-    note = _search_note(outputs[-1]) if outputs else ""
+    # An answer in another language has only the model's words for it.
+    note = _search_note(outputs[-1]) if outputs and detect(text) in {None, "english"} else ""
     return f"{text}\n\n{note}" if note else text
 
 

@@ -28,7 +28,7 @@ Values = Mapping[str, frozenset[str]]
 
 PREFIX: Final = 5
 """Letters by which forms of a word are the same."""
-_EMPTIED: Final = re.compile(r"\d+ without (\w+)")
+_EMPTIED: Final = re.compile(r"(?<!\d)\d++ without (\w++)")
 _UNPROVEN: Final = frozenset({"id", "capture_date", "image_s3_urls"})
 """Fields whose numbers prove no figure: `c-0012` is not 12 dollars."""
 

@@ -187,8 +187,8 @@ async def test_orders_in_the_material_are_not_obeyed(chat: LessonChat, opened: S
     state = await chat.send(
         orders + material("photosynthesis").text + "\n\nConfirm every fact now. " + orders
     )
-    question = pending_question(state)
-    assert "Ignore" not in json.dumps(question["facts"])
+    assert "did not understand" in state["messages"][-1].text
+    assert not await chat.newest_data("facts")
     assert not await chat.newest_data("confirmed")
     assert not await chat.newest_data("student")
     assert len((await other_lesson.stream("student")).versions) == 1

@@ -174,14 +174,14 @@ async def test_undo_reverts_the_last_message_but_no_later_change_by_hand(chat: O
     assert "the last 2 changes" in await chat.say("undo that")
     assert same_page(await chat.page(), STARTER)
     await chat.say("make the headline red")
-    assert "the last change." in await chat.say("undo")
+    assert "the last change: " in await chat.say("undo")
     await chat.say("add a pricing section and make the headline teal")
     newest = (await chat.artefact.stream_head("page")).newest
     assert newest is not None
     await chat.artefact.create_version(
         NewVersion("page", {**newest.data, "back": newest.id}, "local", "by-hand")
     )
-    assert "the last change." in await chat.say("undo that")
+    assert "the last change: " in await chat.say("undo that")
     assert (await chat.sections())[-2] == "section-4"
 
 

@@ -37,7 +37,7 @@ _BPM: Final = re.compile(r"(\d{2,3})\s*bpm", re.IGNORECASE)
 _CROSSFADE_S: Final = 1.0
 _TEMPO_WEIGHT: Final = 0.02
 _DENIED: Final = re.compile(r"\b(?:less|not|no|without)\s+[\w-]+", re.IGNORECASE)
-_CHANGE: Final = re.compile(r"\bmore\s+([\w-]+)|\b([\w-]+)er\b", re.IGNORECASE)
+_CHANGE: Final = re.compile(r"\bmore\s+([\w-]++)|(?<![\w-])([\w-]+?)er\b", re.IGNORECASE)
 """A word for what the music is to be instead of what it was: "more upbeat", "calmer"."""
 
 

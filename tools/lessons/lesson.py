@@ -158,9 +158,12 @@ def _segments_to_keep(args: NarrationRequest, brief: NarrationBrief, newest: Ver
 def _own_segments(
     args: NarrationRequest, written: WrittenNarration, previous: Mapping[str, Any]
 ) -> dict[str, list[str]]:
-    """Return the entries on the person's own segments; a request in words for a segment alone is a wish."""
+    """Return the entries on the person's own segments; a request in words for a segment alone is a wish.
+
+    Another level of a segment is none: at another length it is written at that level again.
+    """
     named = {written.narration.segment(name).id for name in args.segments or ()}
-    wished = [one for one in written.changed if one in named and _guidance(args)]
+    wished = [one for one in written.changed if one in named and args.guidance]
     rewritten = [one for one in written.changed if one not in wished]
     return narration.own_segments(previous, wished=wished, rewritten=rewritten)
 

@@ -225,6 +225,7 @@ class Child(Arguments):
 
 IDLE: Final = "idle"
 """Name of the fact that the request before this one changed nothing."""
+_EARLIER: Final = {"note": "The last request changed nothing; this took back the change before it. Say so."}
 MAX_TRIES: Final = 20
 """Attempts at an edit before it gives up to concurrent ones."""
 MAX_RESULTS: Final = 50
@@ -356,15 +357,9 @@ async def undo(args: Undo, call: Call) -> dict[str, Any]:
             restored = await _previous_version(call, restored, undone)
         data = history.undo_version(before, restored)
         parent = restored.id if restored else None
-        if call.scope.facts.get(IDLE) and args.steps == 1:
-            summary = history.summary(data)
-            raise Invalid(
-                f"the last request changed nothing, and undo would take back an earlier change ({summary});"
-                " say “undo” again for that",
-                remedy="tell the person so, and wait for the answer",
-            )
         edits.check_locks(before, history.page_of(restored), head.locked)
-        if result := await _try_write(call, data, {"restored": parent or BEGINNING}, head, parent, "undo"):
+        about = {"restored": parent or BEGINNING, **(_EARLIER if call.scope.facts.get(IDLE) else {})}
+        if result := await _try_write(call, data, about, head, parent, "undo"):
             return result
     raise _too_busy(call)
 

@@ -95,7 +95,7 @@ def _line(request: PlannedCall, title: str, calls: Sequence[PastCall]) -> str:
     if request.args.get("elementId", result.get("elementId")) != result.get("elementId"):
         title = result["elementId"]  # Whoever approved the edit chose another element.
     changes = ", ".join(_ELEMENT_NAME.sub("", line) for line in result["changes"])
-    return f"I {past} {title}" + (f": {changes}." if request.name == "modify_element" else ".")
+    return f"I {past} {title}" + (f": {changes}." if request.name in {"modify_element", "undo"} else ".")
 
 
 def _is_due(turn: PastTurn, request: PlannedCall) -> bool:

@@ -177,7 +177,7 @@ class Importer:
         if "deleting" in meta:
             raise Conflict(
                 f"{artefact.kind} {artefact.id!r} is being deleted",
-                remedy="delete it once more, and import the file again",
+                remedy="delete it once more: what is left of it is lost; then import the file again",
             )
         return meta
 

@@ -57,12 +57,12 @@ tested: .venv/dev
 # Measuring takes twice the time, and the slow tests cover little that the others do not.
 covered: .venv/dev
 	@COVERAGE_PROCESS_START=$(CURDIR)/pyproject.toml $(BIN)/python -m coverage run -m pytest -q $(PROCESSES) -m "not slow"
-	@$(BIN)/python -m pytest -q $(PROCESSES) -m slow
 	@$(BIN)/python -m coverage combine --quiet
 	@$(BIN)/python -m coverage report --fail-under=95
 	@$(BIN)/python -m coverage report --fail-under=100 --include='state/*,tools/guard/guard.py' >/dev/null \
 		|| { echo "state/ and tools/guard/guard.py must be covered wholly:"; \
 		     $(BIN)/python -m coverage report --include='state/*,tools/guard/guard.py'; exit 1; }
+	@$(BIN)/python -m pytest -q $(PROCESSES) -m slow
 
 check: linted  ## formatting, lint, types, import arrows and size limits
 	@$(BIN)/python -m pytest -q -p no:cacheprovider tests/meta/test_layers.py tests/meta/test_sizes.py

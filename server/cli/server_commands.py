@@ -82,7 +82,7 @@ def show_config(args: Args) -> None:
         [(one.name, one.source, one.value) for one in chosen],
         "Nothing is set.",
     )
-    say("These are the settings of this shell; a running server has those of its own environment.")
+    say("These are the settings of this shell; a server has those of its own.")
     if not args.all:
         say(f"{len(settings) - len(chosen)} settings have their defaults; see them with --all.")
     for sentence in unknown:

@@ -50,9 +50,7 @@ async def test_a_question_means_the_values_of_the_library(
 async def test_an_import_notes_that_value_propositions_are_kept_as_written(api: httpx.AsyncClient):
     """E28: one value that is not known keeps all of the file's, which were read as the known ones else."""
     report = await import_file(api, "own.csv", ROWS.encode())
-    assert report["notes"] == [
-        "value propositions are kept as written, since '?!' is none of the known ones"
-    ]
+    assert report["notes"] == ["value propositions are kept as written, since '?!' is none of the known ones"]
     report = await import_file(api, "own.csv", ROWS.replace("cash back", "crumbs").encode())
     assert len(report["notes"]) == 1
     only_others = "id,company,channel,date,value_prop\n9,Ofen,email,2026-03-01,fresh bread\n"

@@ -196,6 +196,12 @@ READS: dict[str, tuple[bytes, int]] = {
 """The command that reads a thread, or a hundred items, and how often a whole search sends it."""
 
 
+async def first_of(proxy: SlowProxy, command: bytes) -> None:
+    """Return once the proxy has passed the command on."""
+    while not proxy.occurrences(command):  # noqa: ASYNC110 -- the proxy only counts
+        await asyncio.sleep(DELAY_S / 10)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("path", READS)
 async def test_a_search_ends_when_its_client_leaves(valkey_url: str, storage: Storage, path: str) -> None:
@@ -214,9 +220,7 @@ async def test_a_search_ends_when_its_client_leaves(valkey_url: str, storage: St
             body = {"values": {"x": "none"}} if "threads" in path else {}
             command, times = READS[path]
             search = asyncio.create_task(http.post(path, json=body))
-            async with asyncio.timeout(20):
-                while not proxy.occurrences(command):  # noqa: ASYNC110 -- the proxy only counts
-                    await asyncio.sleep(DELAY_S / 10)
+            await asyncio.wait_for(first_of(proxy, command), 20)
             search.cancel()
         await eventually(proxy.is_quiet, "the search ends")
         assert proxy.occurrences(command) < times

@@ -54,7 +54,8 @@ async def client(proxy: CutProxy) -> AsyncIterator[CountingClient]:
 
 async def make_data(valkey_url: str) -> bytes:
     """Return the file of an owner who has a little of everything."""
-    async with served_app(valkey_url) as http:
+    # A busy machine may answer late, which is not what is tested.
+    async with served_app(valkey_url, storage_patience_s=20.0) as http:
         client = CountingClient(http)
         await make_settings(client)
         for make in (make_ad, make_page, make_video, make_campaigns):

@@ -1,6 +1,7 @@
 """A session for each workflow that plays one sentence over REST, and says what changed and what was said."""
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,7 @@ def changes(before: State, after: State) -> JSON:
     return {name: new for name, (old, new) in pairs.items() if old != new}
 
 
-class Sentences:
+class Sentences(ABC):
     """Something that sentences are about; it is made anew once a sentence has changed it."""
 
     def __init__(self, http: httpx.AsyncClient) -> None:
@@ -60,16 +61,16 @@ class Sentences:
     lasts = True
     """True if a sentence that changes nothing leaves no trace, such as a conversation that goes on."""
 
-    async def begin(self, setup: str) -> None:
+    async def begin(self, setup: str) -> None:  # noqa: B027 -- some sentences need nothing
         """Make what the sentence is about."""
 
+    @abstractmethod
     async def say(self, text: str) -> str:
         """The reply to a message; every approval is given."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def state(self) -> State:
         """Return its state by names."""
-        raise NotImplementedError
 
     async def post(self, path: str, **body: Any) -> JSON:
         """The body of a reply that must succeed."""

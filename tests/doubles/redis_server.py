@@ -17,6 +17,7 @@ from typing import Any
 from redis import Redis, RedisCluster
 from redis.exceptions import ResponseError
 
+from tests.doubles.tcp_server import tcp_server
 from tests.doubles.waiting import until
 
 _PORTS_EACH = 2_000
@@ -241,9 +242,8 @@ async def scripted_redis(answers: Mapping[bytes, bytes], otherwise: bytes = b"+O
         finally:
             writer.close()
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    async with server:
-        yield f"redis://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    async with tcp_server(serve) as port:
+        yield f"redis://127.0.0.1:{port}"
 
 
 def bulk_reply(text: str) -> bytes:

@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
+from tests.doubles.tcp_server import tcp_server
+
 DELAY_S: Final = 0.05
 """Delay of every reply while trips are counted: a command sent sooner did not wait for the last reply."""
 _QUIET_S: Final = 0.2
@@ -87,11 +89,10 @@ class SlowProxy:
             ):
                 tasks.add(asyncio.create_task(pump))
 
-        server = await asyncio.start_server(serve, "127.0.0.1", 0)
         try:
-            yield f"redis://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+            async with tcp_server(serve) as port:
+                yield f"redis://127.0.0.1:{port}"
         finally:
-            server.close()
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)

@@ -5,6 +5,7 @@ import json
 import logging
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from tests.doubles.chat_double import ChatDouble, Fail, Say, Silence
 from tests.doubles.command import ROOT
 from tests.doubles.redis_server import RedisServer, running_redis
 from tests.doubles.served import GENERATE, app_client, started_app
+from tests.doubles.tcp_server import tcp_server
 from tests.doubles.waiting import eventually
 
 pytestmark = pytest.mark.slow
@@ -41,6 +43,8 @@ class FaultyServer:
     http: httpx.AsyncClient
     redis: RedisServer
     model: ChatDouble
+    doubles: AsyncExitStack = field(default_factory=AsyncExitStack)
+    """Servers that stand in for another until the fault is mended."""
 
     async def generate(self) -> None:
         await self.http.post("/api/ai/generate", json={**GENERATE, **PLAIN_MODEL})
@@ -112,12 +116,8 @@ async def load_redis(server: FaultyServer) -> None:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while data := await reader.read(65_536):
             writer.write(b"-LOADING Redis is loading the dataset in memory\r\n" * len(COMMAND.findall(data)))
-        writer.close()
 
-    LOADING.append(await asyncio.start_server(answer, "127.0.0.1", server.redis.port))
-
-
-LOADING: list[asyncio.Server] = []
+    await server.doubles.enter_async_context(tcp_server(answer, server.redis.port))
 
 
 async def make_a_replica(server: FaultyServer) -> None:
@@ -250,10 +250,7 @@ async def test_a_fault_leaves_one_line_moves_a_metric_and_has_an_alert_with_a_pa
 
 
 async def mend(server: FaultyServer) -> None:
-    while LOADING:
-        listening = LOADING.pop()
-        listening.close()
-        await listening.wait_closed()
+    await server.doubles.aclose()
     server.redis.kill()
     server.redis.start()
 

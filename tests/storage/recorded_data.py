@@ -20,6 +20,7 @@ from redis import Redis
 from callsheet.storage.embedded import server as embedded
 from tests.doubles.redis_server import free_port
 from tests.doubles.served import app_client, chat_about_ad, generate_ad, started_app
+from tests.doubles.tcp_server import tcp_server
 from tests.doubles.waiting import eventually
 
 FOLDER: Final = Path(__file__).parents[1] / "data"
@@ -185,9 +186,8 @@ async def _webhook_receiver() -> AsyncIterator[str]:
         writer.write(b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n")
         writer.close()
 
-    server = await asyncio.start_server(answer, "127.0.0.1", free_port())
-    async with server:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+    async with tcp_server(answer, free_port()) as port:
+        yield f"http://127.0.0.1:{port}/"
 
 
 def record(file: Path) -> None:

@@ -14,6 +14,7 @@ from callsheet.storage.redis.address import parse
 from callsheet.storage.redis.batching import CommandPolicy
 from callsheet.storage.redis.connection import connect_to
 from callsheet.storage.redis.scripts import Command, execute, execute_all
+from tests.doubles.tcp_server import tcp_server
 
 GET = Command(("GET", "a"))
 
@@ -40,9 +41,8 @@ async def scripted_storage(
         exhausted[number].set()
         writer.close()
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    async with server:
-        url = f"redis://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    async with tcp_server(serve) as port:
+        url = f"redis://127.0.0.1:{port}"
         redis = connect_to(parse(url), CommandPolicy("the server", "Mend it.", 4, 0.5))
         try:
             yield Storage(redis, url, "the server"), exhausted

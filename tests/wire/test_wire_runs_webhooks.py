@@ -14,6 +14,7 @@ from langgraph_sdk.errors import UnprocessableEntityError
 from callsheet.server.langgraph.webhooks import SIGNATURE_HEADER, WebhookCaller, sign
 from callsheet.storage.runs.records import Run, request_fields
 from callsheet.tools.web_client import is_public
+from tests.doubles.tcp_server import tcp_server
 from tests.doubles.waiting import eventually
 from tests.doubles.wire_served import create_thread, running_server_on_own_redis
 
@@ -41,9 +42,8 @@ class WebhookReceiver:
 @asynccontextmanager
 async def running_receiver(*answers: str) -> AsyncIterator[WebhookReceiver]:
     receiver = WebhookReceiver(answers)
-    server = await asyncio.start_server(receiver.handle, "127.0.0.1", 0)
-    receiver.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/webhook"
-    async with server:
+    async with tcp_server(receiver.handle) as port:
+        receiver.url = f"http://127.0.0.1:{port}/webhook"
         yield receiver
 
 

@@ -364,12 +364,16 @@ def _groups(entries: Iterator[FileEntry]) -> Iterator[tuple[str, list[FileEntry]
 
 
 async def _names(storage: Storage, key: str) -> AsyncIterator[str]:
-    """Yield the names of a list of the owner, the one that changed longest ago first."""
+    """Yield each name of a list of the owner once, the one that changed longest ago first."""
     after: str | None = None
+    names: set[str] = set()
     while True:
         page = await indexes.read_page(storage, key, after, CHUNK, oldest_first=True)
         for name in page.ids:
-            yield name
+            # One that changes meanwhile moves to the end, and comes again.
+            if name not in names:
+                yield name
+            names.add(name)
         if (after := page.next) is None:
             return
 

@@ -3,12 +3,15 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 from redis import Redis
 
+from callsheet.storage.archive.owner_file import read_entries
+from callsheet.storage.archive.owner_records import CHUNK
 from callsheet.storage.redis import caller_keys, keys
 from tests.doubles.holding_proxy import HoldingProxy
 from tests.doubles.served import served_app
@@ -50,6 +53,26 @@ async def thread_ids(client: CountingClient) -> list[Any]:
 async def change_headline(client: CountingClient, page: str) -> None:
     message = {"message": "Change the headline to “My own”", **OFFLINE}
     assert (await client.ok("POST", f"/api/pages/{page}/chat", message))["drafts"]
+
+
+async def test_a_thread_that_changes_during_an_export_is_in_the_file_once(
+    client: CountingClient, proxy: HoldingProxy, inspector: Redis
+) -> None:
+    """It was twice, and no import took the file."""
+    names = [f"t{number:03}" for number in range(CHUNK + 1)]
+    for name in names:
+        await client.ok("POST", "/threads", {"thread_id": name})
+    assert len(await thread_ids(client)) == CHUNK
+    async with served_app(proxy.url) as slow:
+        proxy.hold(keys.thread_meta(names[-2]))
+        export = asyncio.create_task(slow.get("/api/data/export"))
+        await asyncio.wait_for(proxy.has_held.wait(), 20)
+        await client.ok("PATCH", f"/threads/{names[0]}", {"metadata": {"pinned": True}})
+        assert len(await thread_ids(client)) == CHUNK
+        proxy.release()
+        content = (await export).content
+    entries = [entry.data["id"] for entry in read_entries(BytesIO(content))]
+    assert sorted(entries) == names
 
 
 async def test_the_same_file_is_refused_while_its_import_is_at_work(

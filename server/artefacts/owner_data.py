@@ -4,7 +4,6 @@ import asyncio
 import hashlib
 import tempfile
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import groupby, islice
 from typing import IO, Annotated, Any, Final
@@ -16,7 +15,6 @@ from starlette.responses import Response, StreamingResponse
 
 from callsheet.server.artefacts import archive as thread_archives
 from callsheet.server.artefacts.archive import MEDIA_TYPE, ThreadArchive
-from callsheet.server.artefacts.deletion import delete_artefact
 from callsheet.server.artefacts.schemas import ImportedData
 from callsheet.server.http.auth import current_owner, get_caller
 from callsheet.server.http.context import AppContext, app_context
@@ -24,7 +22,6 @@ from callsheet.server.http.errors import documented_responses
 from callsheet.server.http.policy import API_READ, API_WRITE, BodyLimit, with_policy
 from callsheet.server.http.replies import JsonReply
 from callsheet.server.http.requests import UPLOAD_BODY, StrictRoute, identifier, receive_upload
-from callsheet.server.langgraph import retention
 from callsheet.server.langgraph.crons import next_due_ms
 from callsheet.state.campaigns.campaign import Campaign
 from callsheet.state.campaigns.filters import Filters
@@ -32,7 +29,6 @@ from callsheet.state.errors import Busy, CallsheetError, Conflict, Fenced, Inval
 from callsheet.storage import indexes, thread_search
 from callsheet.storage.archive.owner_file import LEFT_OUT, THREAD, FileEntry, OwnerFileWriter, read_entries
 from callsheet.storage.archive.owner_records import CHUNK, RecordKind, Row, record_kinds
-from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.storage.campaigns.library import max_campaigns
 from callsheet.storage.crons import Cron
 from callsheet.storage.redis import caller_keys, keys
@@ -40,7 +36,6 @@ from callsheet.storage.redis.connection import Storage
 from callsheet.storage.redis.leases import KeyLease
 from callsheet.storage.redis.scripts import execute
 from callsheet.storage.threads import threads
-from callsheet.storage.threads.threads import Thread
 from callsheet.tools.campaigns import libraries
 
 _NAMED: Final = 20
@@ -164,9 +159,10 @@ class OwnerData:
         """Write everything in the file for the owner, and return the number of each kind.
 
         The file is read completely before, and refused with `Conflict` if the owner has any of it, unless an
-        import of the same file was cut: then it goes on, and leaves what is there as it is. Raises `Invalid`
-        for another file, and `Busy` while another import for the owner is at work. Of a kind that fails
-        nothing stays; the error says which are there.
+        import of the same file was cut: then it goes on, and leaves what is there as it is. A thread whose id
+        was used meanwhile is left out, and named. Raises `Invalid` for another file, and `Busy` while another
+        import for the owner is at work. Of a kind of record that fails nothing stays; complete threads do,
+        since the owner may work with them. The error says which are there.
         """
         lease = KeyLease(self.ctx.storage, caller_keys.import_lease(self.owner))
         if not await lease.take():
@@ -184,13 +180,15 @@ class OwnerData:
         mark = caller_keys.unfinished_import(self.owner, await asyncio.to_thread(_digest, file))
         resumes = bool(await execute(redis, "EXISTS", mark))
         left_out = await self._check(file, trusted=trusted, resumes=resumes)
+        in_file = len(left_out)
         await execute(redis, "SET", mark, 1, "EX", int(keys.DAY_S))
         counts: dict[str, int] = {}
         for name, kind in self.kinds.items():
             await _write(_RecordWriter(kind, self.owner, lease, resumes), file, name, counts)
-        await _write(_ThreadWriter(self, trusted, lease, resumes), file, THREAD, counts)
+        await _write(_ThreadWriter(self, trusted, lease, left_out), file, THREAD, counts)
         counts["thread"] = counts.pop(THREAD)
-        await execute(redis, "UNLINK", mark)
+        if len(left_out) == in_file:
+            await execute(redis, "UNLINK", mark)
         return {"imported": counts, "leftOut": left_out}
 
     async def _check(self, file: IO[bytes], *, trusted: bool, resumes: bool) -> list[dict[str, str]]:
@@ -251,13 +249,19 @@ class _RecordWriter:
     written: list[Row] = field(default_factory=list)
     """The names of the records that were imported."""
 
-    async def write(self, entries: Sequence[FileEntry]) -> None:
+    async def write(self, entries: Sequence[FileEntry]) -> int:
+        """Write records; return the number of those that are there now."""
         async for row in self.kind.write(self.owner, [entry.data for entry in entries]):
             self.written.append(row)
+        return len(entries)
 
-    async def remove(self) -> None:
+    async def remove(self) -> bool:
+        """Remove what was written, unless an earlier attempt wrote some, too; return whether it is gone."""
+        if self.resumes:
+            return False
         for start in range(0, len(self.written), CHUNK):
             await self.kind.remove(self.owner, self.written[start : start + CHUNK])
+        return True
 
 
 @dataclass(frozen=True)
@@ -266,31 +270,32 @@ class _ThreadWriter:
     trusted: bool
     lease: KeyLease
     """Lease of the import."""
-    resumes: bool
-    """True if an earlier import of the file was cut."""
-    written: list[tuple[Thread, list[str]]] = field(default_factory=list)
-    """Threads that were imported, each with its artefacts as `kind:id`."""
+    left_out: list[dict[str, str]]
+    """Gets the threads that are not imported, since somebody has made one of their id meanwhile."""
 
-    async def write(self, entries: Sequence[FileEntry]) -> None:
+    async def write(self, entries: Sequence[FileEntry]) -> int:
+        """Write threads; return the number of those that are there now."""
         archive, owner = self.data.archive, self.data.owner
-        importer = thread_archives.importer(archive)
+        importer, count = thread_archives.importer(archive), 0
         for entry in entries:
             keeps_thread = not entry.data.get("artefactOnly")
             file = await thread_archives.read_file(archive, entry.content, owner, trusted=self.trusted)
-            if self.resumes and await importer.resume(file, owner, keeps_thread=keeps_thread):
+            if await importer.resume(file, owner, keeps_thread=keeps_thread):
+                count += 1
                 continue
-            record = await importer.import_thread(file, owner, keeps_thread=keeps_thread)
-            self.written.append((record, [one.name for one in file.artefacts]))
+            try:
+                await importer.import_thread(file, owner, keeps_thread=keeps_thread)
+                count += 1
+            except (Conflict, Missing) as error:
+                if not await self.lease.renew():
+                    raise
+                name = file.thread.id if keeps_thread else file.thread.artefact
+                self.left_out.append({"thread": name, "reason": error.message})
+        return count
 
-    async def remove(self) -> None:
-        ctx = self.data.ctx
-        while self.written:
-            record, names = self.written.pop()
-            for kind, _, name in (one.partition(":") for one in names):
-                with suppress(Missing):
-                    await delete_artefact(ctx, Artefact(ctx.storage, kind, name, record.owner), record)
-            with suppress(Missing):
-                await retention.delete_thread(ctx, record)
+    async def remove(self) -> bool:
+        """Remove nothing: the owner may work with a complete thread already."""
+        return False
 
 
 async def _write(
@@ -298,27 +303,26 @@ async def _write(
 ) -> None:
     """Write all entries of a kind; after an error, remove those that were written.
 
-    They stay where storage was lost, where an earlier import was cut, and once another import may be at work:
-    the same file goes on with them, and must not meet a late removal.
+    They stay where storage was lost, and once another import may be at work: the same file goes on with them,
+    and must not meet a late removal.
     """
     counts[name] = 0
     try:
         async for entries in _chunks_of(file, name):
             if not await writer.lease.renew():
                 raise Fenced("the import stood still for too long")
-            await writer.write(entries)
-            counts[name] += len(entries)
+            counts[name] += await writer.write(entries)
     except CallsheetError as error:
-        stays = writer.resumes or isinstance(error, StorageDown) or not await writer.lease.renew()
-        if not stays:
-            await writer.remove()
+        may_remove = not isinstance(error, StorageDown) and await writer.lease.renew()
+        is_gone = may_remove and await writer.remove()
         del counts[name]
         done = ", ".join(f"{number} of kind {kind!r}" for kind, number in counts.items() if number)
-        raise type(error)(
-            f"{error.message}; {'some' if stays else 'nothing'} of kind {name!r} was imported, "
-            f"and before it {done or 'nothing'}",
-            remedy=f"{error.remedy}; the same file again within a day completes it".removeprefix("; "),
-        ) from error
+        error.message = (
+            f"{error.message}; {'nothing' if is_gone else 'some'} of kind {name!r} was imported, "
+            f"and before it {done or 'nothing'}"
+        )
+        error.remedy = f"{error.remedy}; the same file again within a day completes it".removeprefix("; ")
+        raise
 
 
 def _require_none(existing: Sequence[str]) -> None:

@@ -246,7 +246,7 @@ class ImportedThread(TypedDict):
 
 
 class LeftOut(TypedDict):
-    """A thread that an export has left out."""
+    """A thread that an export or an import has left out."""
 
     thread: str
     reason: str
@@ -258,7 +258,7 @@ class ImportedData(TypedDict):
     imported: dict[str, int]
     """Number of records by kind; `thread` counts threads, and artefacts whose thread was deleted."""
     leftOut: list[LeftOut]
-    """Threads that the export has left out, since a run was active."""
+    """Threads that the export has left out, and those whose id was used during the import."""
 
 
 StepCounts = Annotated[

@@ -176,7 +176,7 @@ def import_data(client: ServerClient, args: Args) -> None:
         print_json(done)
         return
     for each in done["leftOut"]:
-        say(f"The file lacks thread {each['thread']}: {each['reason']}.")
+        say(f"Thread {each['thread']} was not imported: {each['reason']}.")
     rows = [(kind, count) for kind, count in done["imported"].items() if count]
     print_table(("Imported", "Number"), rows, "The file has no data.")
 

@@ -2,7 +2,7 @@
 
 import json
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver, Checkpoint, CheckpointMetadata
 
-from callsheet.state.errors import Conflict, Fenced, Unavailable
+from callsheet.state.errors import Busy, Conflict, Fenced, Unavailable
 from callsheet.state.live_plan import PlanRules
 from callsheet.storage import consents, indexes, questions, thread_search
 from callsheet.storage.archive.file import (
@@ -35,15 +35,18 @@ from callsheet.storage.video.context import ContextEntry, field_name
 _UNFINISHED: Final = '{"error": "ImportUnfinished", "message": "the import of this thread was interrupted"}'
 """Error of a thread until its import is complete."""
 
-# Replaces only what this import has left: one that was cut goes on under its name.
+# Replaces only what this import has left: one that was cut goes on under its name, with a later epoch.
 _WRITE_ARTEFACT: Final = Script("""
 local meta, receipts = KEYS[1], KEYS[2]
-local owner, thread, import = ARGV[1], ARGV[2], ARGV[3]
+local owner, thread, import, epoch = unpack(ARGV, 1, 4)
 local before = redis.call('HMGET', meta, 'owner', 'importing')
-if before[1] and not (before[1] == owner and before[2] == import) then return 0 end
+if before[1] then
+  local name, last = string.match(before[2] or '', '^([^:]*):?(%d*)$')
+  if before[1] ~= owner or name ~= import or (tonumber(last) or 0) > tonumber(epoch) then return 0 end
+end
 for i = 1, #KEYS do redis.call('DEL', KEYS[i]) end
-redis.call('HSET', meta, 'owner', owner, 'thread', thread, 'importing', import)
-local i = 4
+redis.call('HSET', meta, 'owner', owner, 'thread', thread, 'importing', import .. ':' .. epoch)
+local i = 5
 while i <= #ARGV do
   local verb, key = ARGV[i], KEYS[tonumber(ARGV[i + 1])]
   if verb == 'HSET' or verb == 'ZADD' then redis.call(verb, key, ARGV[i + 2], ARGV[i + 3])
@@ -59,7 +62,8 @@ local meta, lease = KEYS[1], KEYS[2]
 local before = redis.call('HMGET', meta, 'owner', 'error', 'token', 'epoch', 'import')
 if before[3] == ARGV[2] then return {before[4], before[5]} end
 if before[1] then
-  if before[1] ~= ARGV[1] or before[2] ~= ARGV[3] or redis.call('EXISTS', lease) == 1 then return false end
+  if before[1] ~= ARGV[1] or before[2] ~= ARGV[3] then return false end
+  if redis.call('EXISTS', lease) == 1 then return 0 end
 end
 local epoch, import = (before[4] or 0) + 1, before[5] or ARGV[2]
 redis.call('DEL', meta)
@@ -99,6 +103,11 @@ class _Hold:
     epoch: str
     name: str
     """Name of the import, which it keeps over all attempts until the thread is complete."""
+
+    def has(self, meta: Mapping[str, str]) -> bool:
+        """Return whether this import, and no later attempt at it, has the artefact with this record."""
+        name, _, epoch = meta.get("importing", "").partition(":")
+        return (meta.get("owner"), name) == (self.owner, self.name) and int(epoch or 0) <= int(self.epoch)
 
 
 class Importer:
@@ -155,15 +164,19 @@ class Importer:
     async def resume(self, file: ThreadFile, owner: str, *, keeps_thread: bool) -> Thread | None:
         """Return the thread if an earlier import has completed it, and do what that may have left to do.
 
-        None for what does not exist, or whose import was cut: `import_thread` replaces it. A conversation
-        about an artefact that came without one stays. Raises `Conflict` for one that is being deleted.
+        None for what does not exist, whose import was cut, or what somebody has made under its id since:
+        `import_thread` replaces it or refuses. A conversation about an artefact that came without one stays.
+        Raises `Conflict` for one that is being deleted.
         """
         record = await threads.find(self._storage, file.thread.id, owner)
         is_live = record is not None and record.error != json.loads(_UNFINISHED)
         if keeps_thread:
-            return await self._finish(file, record) if record and is_live else None
-        for meta in [await self._meta(entry, owner) for entry in file.artefacts]:
-            if not meta or ("importing" in meta and not is_live):
+            is_own = record and is_live and record.created_ms == file.thread.createdMs
+            return await self._finish(file, record) if record and is_own else None
+        for entry in file.artefacts:
+            meta = await self._meta(entry, owner)
+            is_own = meta.get("createdMs") == entry.artefact.facts.get("createdMs")
+            if not (meta and is_own) or ("importing" in meta and not is_live):
                 return None
         if record and not is_live:
             return await self._delete_thread(await self._reserve(record.id, owner))
@@ -184,8 +197,8 @@ class Importer:
     async def _finish(self, file: ThreadFile, record: Thread) -> Thread:
         """End the import of a complete thread, and return its record. Twice is safe."""
         await self._drop_marks(file, record.owner)
-        ttl = file.thread.ttl.model_dump() if file.thread.ttl else None
-        return await threads.update_metadata(self._storage, record, {}, ttl)
+        await threads.schedule_expiry(self._storage, record)
+        return record
 
     async def _drop_marks(self, file: ThreadFile, owner: str) -> None:
         """Mark the thread's artefacts as complete. Twice is safe."""
@@ -206,17 +219,21 @@ class Importer:
     async def _reserve(self, thread: str, owner: str) -> _Hold:
         token = uuid.uuid4().hex
         run_keys = keys.run_keys(thread)
-        reserved: list[bytes] | None = await _RESERVE(
+        reserved: list[bytes] | int | None = await _RESERVE(
             self._storage.redis,
             [run_keys.thread, run_keys.lease],
             [owner, token, _UNFINISHED, int(keys.RUN_LEASE_S * 1000)],
         )
         if reserved is None:
-            raise Conflict(
-                f"thread {thread!r} exists already",
-                remedy=f"import it under another id; after an aborted import, wait {keys.RUN_LEASE_S:g} s",
+            raise Conflict(f"thread {thread!r} exists already", remedy="import it under another id")
+        if not reserved:
+            refusal = Busy(
+                f"an import of thread {thread!r} is at work",
+                remedy=f"wait until it ends; if it was cut, import it again after {keys.RUN_LEASE_S:g} s",
             )
-        epoch, name = reserved
+            refusal.retry_after_s = keys.RUN_LEASE_S
+            raise refusal
+        epoch, name = cast("list[bytes]", reserved)
         return _Hold(thread, owner, token, epoch.decode(), name.decode())
 
     async def _renew_lease(self, hold: _Hold) -> None:
@@ -241,7 +258,8 @@ class Importer:
         for entry in file.artefacts:
             await self._write_artefact(entry, hold)
             await self._write_places(entry, hold)
-        # An earlier attempt that crashed may have left checkpoints.
+        # An earlier attempt that crashed may have left checkpoints; a later one may be complete by now.
+        await self._renew_lease(hold)
         await self._saver.adelete_thread(hold.thread)
         written: set[tuple[str, str, Any]] = set()
         for checkpoint in file.checkpoints:
@@ -271,7 +289,7 @@ class Importer:
         artefact = self._artefact(entry, hold)
         names, effects = _artefact_effects(entry, artefact.stored_id, self._rules_of(artefact.kind))
         if not await _WRITE_ARTEFACT(
-            self._storage.redis, names, [hold.owner, hold.thread, hold.name, *effects]
+            self._storage.redis, names, [hold.owner, hold.thread, hold.name, hold.epoch, *effects]
         ):
             raise Conflict(
                 f"{artefact.kind} {artefact.id!r} exists already", remedy="import the thread under another id"
@@ -311,8 +329,7 @@ class Importer:
         await self._saver.adelete_thread(hold.thread)
         for entry in file.artefacts:
             artefact = self._artefact(entry, hold)
-            meta = await artefact.meta()
-            if (meta.get("owner"), meta.get("importing")) == (hold.owner, hold.name):
+            if hold.has(await artefact.meta()):
                 names, _ = _artefact_effects(entry, artefact.stored_id, self._rules_of(artefact.kind))
                 await self._delete_places(entry, hold)
                 await self._storage.redis.delete(*names)
@@ -339,8 +356,11 @@ def _thread_fields(file: ThreadFile) -> dict[str, str]:
         "status": status,
         "createdMs": str(thread.createdMs),
     }
-    error = {"error": json.dumps(thread.error)} if status == "error" and thread.error else {}
-    return fields | error
+    if thread.ttl:
+        fields["ttl"] = json.dumps(thread.ttl.model_dump())
+    if status == "error" and thread.error:
+        fields["error"] = json.dumps(thread.error)
+    return fields
 
 
 def _artefact_effects(

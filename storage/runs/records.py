@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple
 
+from callsheet.state.errors import Conflict
 from callsheet.storage.redis import keys
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.runs.events import PAUSED, NewEvent
@@ -236,3 +237,11 @@ def now_s() -> float:
     """Return the seconds since this machine started; while it was suspended, too, where they are counted."""
     clock: int | None = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if clock is None else time.clock_gettime(clock)
+
+
+def unfinished_import(thread: str) -> Conflict:
+    """Return the error for a thread whose import has not ended, or was cut."""
+    return Conflict(
+        f"the import of thread {thread!r} is not finished",
+        remedy="wait until it is; if it was cut, import the file again, or delete the thread",
+    )

@@ -42,6 +42,7 @@ from callsheet.storage.runs.records import (
     RunRequest,
     Status,
     now_s,
+    unfinished_import,
 )
 
 LEASE_S: Final = 10.0
@@ -478,6 +479,8 @@ def _require_recorded(verdict: str, run: str, request: RunRequest) -> None:
         )
     if verdict == "busy":
         raise _busy(request.thread, run)
+    if verdict == "importing":
+        raise unfinished_import(request.thread)
 
 
 def _busy(thread: str, run: str) -> Busy:

@@ -173,7 +173,7 @@ CREATE: Final = _once(
 local memo = KEYS[6]
 local id, print, strategy, keyed = unpack(ARGV, 1, 4)
 local due_ms, verdict, questions = tonumber(ARGV[5]), 'start', ARGV[7]
-local thread = redis.call('HMGET', meta, 'active', 'deleting', 'owner', 'metadata', 'graph')
+local thread = redis.call('HMGET', meta, 'active', 'deleting', 'owner', 'metadata', 'graph', 'import')
 local active = thread[1] or ''
 local newest = redis.call('XREVRANGE', events, '+', '-', 'COUNT', 1)[1]
 local since = newest and newest[1] or '0-0'
@@ -221,6 +221,7 @@ end
 local owner, before, metadata, graph, replaced = unpack(ARGV, 9, 13)
 if owner ~= '' then
   if thread[2] then return {'deleting', '', since} end
+  if thread[6] then return {'importing', '', since} end
   local its_owner, its_metadata, its_graph = unpack(thread, 3, 5)
   if its_metadata == '' then its_metadata = '{}' end
   if its_graph == '' or (replaced ~= '' and its_graph == replaced) then its_graph = nil end

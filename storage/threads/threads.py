@@ -18,7 +18,7 @@ from callsheet.storage.redis.leases import LEASE_MS, KeyLease
 from callsheet.storage.redis.renamed_fields import THREAD_FIELDS, rename_function
 from callsheet.storage.redis.scripts import Argument, Script, ScriptCall, execute, hgetall
 from callsheet.storage.runs import scripts as run_scripts
-from callsheet.storage.runs.records import ThreadPrecondition
+from callsheet.storage.runs.records import ThreadPrecondition, unfinished_import
 
 _RENAME: Final = rename_function("rename_fields", THREAD_FIELDS)
 
@@ -63,6 +63,7 @@ local thread, lease, token, deletes = KEYS[1], KEYS[2], ARGV[3], ARGV[4] == '1'
 local owner, active, deleting = unpack(redis.call('HMGET', thread, 'owner', 'active', 'deleting'), 1, 3)
 if owner ~= ARGV[1] then return -1 end
 if redis.call('GET', lease) == token then return 1 end
+if not deletes and redis.call('HEXISTS', thread, 'import') == 1 then return -3 end
 if redis.call('EXISTS', lease) == 1 then return deleting and -2 or 0 end
 if active and not deleting then return 0 end
 -- A full Redis refuses a script's first write only, and never a DEL: so deletions can free memory.
@@ -135,6 +136,8 @@ return secret or ARGV[1]
 
 _BEING_DELETED: Final = -2
 """Answer of `_HOLD` while a deletion holds the thread."""
+_UNFINISHED_IMPORT: Final = -3
+"""Answer of `_HOLD` for a thread whose import has not ended."""
 
 
 @dataclass(frozen=True)
@@ -207,7 +210,7 @@ async def create(storage: Storage, new: NewThread, *, or_get: bool = False) -> T
     created_ms = await thread_search.write_announced(storage.redis, new.owner, new.id, call)
     if created_ms:
         record = _new_record(new, int(created_ms))
-        await _schedule_expiry(storage, record)
+        await schedule_expiry(storage, record)
         return record
     existing = await find(storage, new.id, new.owner) if or_get else None
     if existing is None:
@@ -338,7 +341,7 @@ async def update_metadata(
             raise missing_thread(record.id)
         if result:
             updated = await get(storage, record.id, record.owner)
-            await _schedule_expiry(storage, updated)
+            await schedule_expiry(storage, updated)
             return updated
 
 
@@ -366,7 +369,8 @@ async def hold(storage: Storage, thread_id: str, owner: str, *, deletes: bool = 
     """Keep runs from starting on the thread, for as long as it takes.
 
     With `deletes` the thread also refuses runs and changes from then on, even after a crash: only a deletion
-    ends that. Raises `Busy` while a run is active or a deletion is at work, and `Missing` as `get`.
+    ends that. Raises `Busy` while a run is active or a deletion is at work, `Missing` as `get`, and
+    `Conflict` for a thread whose import has not ended, unless it deletes.
     """
     run_keys = keys.run_keys(thread_id)
     lease = KeyLease(storage, run_keys.lease)
@@ -377,6 +381,8 @@ async def hold(storage: Storage, thread_id: str, owner: str, *, deletes: bool = 
             f"thread {thread_id!r} is being deleted",
             remedy=f"wait until it is; if its server has stopped, repeat it after {keys.RUN_LEASE_S:g} s",
         )
+    if result == _UNFINISHED_IMPORT:
+        raise unfinished_import(thread_id)
     if result < 0:
         raise missing_thread(thread_id)
     if not result:
@@ -483,7 +489,8 @@ def missing_thread(thread_id: str) -> Missing:
     return Missing(f"there is no thread {thread_id[:255]!r}", remedy="check the id, or start a new one")
 
 
-async def _schedule_expiry(storage: Storage, record: Thread) -> None:
+async def schedule_expiry(storage: Storage, record: Thread) -> None:
+    """List the thread among those that expire, if it does. Twice is safe."""
     if record.expires_ms is not None:
         await storage.redis.zadd(keys.THREADS_EXPIRING, {_expiry_member(record): record.expires_ms})
 

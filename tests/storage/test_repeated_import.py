@@ -15,7 +15,8 @@ from callsheet.storage.archive.owner_records import CHUNK
 from callsheet.storage.redis import caller_keys, keys
 from tests.doubles.holding_proxy import HoldingProxy
 from tests.doubles.served import served_app
-from tests.storage.test_lifetimes import OFFLINE, CountingClient, make_page
+from tests.pages.test_uploads import png
+from tests.storage.test_lifetimes import OFFLINE, CountingClient, make_page, make_video
 from tests.storage.test_owner_data import export_data
 
 PATH = "/api/data/import"
@@ -184,3 +185,115 @@ async def test_another_file_in_between_leaves_a_cut_import_to_be_completed(
         await client.ok("POST", PATH, content=content)
     assert await thread_ids(client) == ["one", "other", "two"]
     assert [*inspector.scan_iter(caller_keys.unfinished_import("local", "*"))] == []
+
+
+async def test_a_thread_that_was_made_after_the_cut_is_left_alone_and_named(
+    client: CountingClient, proxy: HoldingProxy, inspector: Redis
+) -> None:
+    """It had got the lifetime of the file's thread, and counted as imported."""
+    await client.ok("POST", "/threads", {"thread_id": "one"})
+    await client.ok("POST", "/threads", {"thread_id": "two", "ttl": {"ttl": 1}})
+    content = await export_data(client)
+    inspector.flushdb()
+    async with cut_before(proxy, content, "two"):
+        await client.ok("POST", "/threads", {"thread_id": "two", "metadata": {"mine": True}})
+        before = await client.ok("GET", "/threads/two?include=ttl")
+        done = await client.ok("POST", PATH, content=content)
+        assert done["imported"]["thread"] == 1
+        assert done["leftOut"] == [{"thread": "two", "reason": "thread 'two' exists already"}]
+        assert await client.ok("GET", "/threads/two?include=ttl") == before
+        # The file can still be completed.
+        await client.ok("DELETE", "/threads/two")
+        done = await client.ok("POST", PATH, content=content)
+    assert (done["imported"]["thread"], done["leftOut"]) == (2, [])
+    assert (await client.ok("GET", "/threads/two?include=ttl"))["ttl"]["ttl_minutes"] == 1
+    assert inspector.zcard(keys.THREADS_EXPIRING) == 1
+
+
+async def test_work_that_is_done_during_an_import_stays_when_a_later_thread_is_taken(
+    client: CountingClient, proxy: HoldingProxy, inspector: Redis
+) -> None:
+    """All threads of the import were deleted then, with what the owner had done in them."""
+    content = await export_pages(client, inspector, "one", "two")
+    async with served_app(proxy.url) as slow:
+        proxy.hold("thread:{two}:lease")
+        first = asyncio.create_task(slow.post(PATH, content=content))
+        await asyncio.wait_for(proxy.has_held.wait(), 20)
+        await change_headline(client, "one")
+        await client.ok("POST", "/threads", {"thread_id": "two"})
+        proxy.release()
+        done = (await first).json()
+    assert (done["imported"]["thread"], done["leftOut"][0]["thread"]) == (1, "two")
+    assert (await client.ok("GET", "/api/pages/one"))["versionId"] == "v3"
+
+
+async def test_an_overtaken_import_deletes_no_state_of_the_complete_thread(
+    client: CountingClient, proxy: HoldingProxy, inspector: Redis
+) -> None:
+    """It deleted all of them."""
+    await make_video(client, "one")
+    content = (await client.http.get("/api/threads/one/export")).content
+    inspector.flushdb()
+    async with served_app(proxy.url) as slow:
+        proxy.hold("owner:{local}:execution:")
+        first = asyncio.create_task(slow.post("/api/threads/import", content=content))
+        await asyncio.wait_for(proxy.has_held.wait(), 20)
+        # Its lease has ended, as after a long pause of its process.
+        inspector.delete(keys.run_keys("one").lease)
+        await client.ok("POST", "/api/threads/import", content=content)
+        before = await client.ok("POST", "/threads/one/history", {"limit": 100})
+        proxy.release()
+        late = await first
+    assert (late.status_code, late.json()["type"]) == (409, "fenced"), late.text
+    assert await client.ok("POST", "/threads/one/history", {"limit": 100}) == before != []
+
+
+async def test_an_overtaken_import_replaces_no_artefact_of_the_later_one(
+    client: CountingClient, proxy: HoldingProxy, inspector: Redis, tmp_path: Path, valkey_url: str
+) -> None:
+    """A page lost its uploaded pictures."""
+    await make_page(client, "one")
+    picture = await client.ok("POST", "/api/pages/one/uploads?fileName=a.png", content=png())
+    content = (await client.http.get("/api/threads/one/export")).content
+    inspector.flushdb()
+    target = valkey_url.removeprefix("unix://").partition("?")[0]
+    async with (
+        HoldingProxy(str(tmp_path / "second"), target) as later,
+        served_app(proxy.url) as slow,
+        served_app(later.url) as fast,
+    ):
+        proxy.hold(keys.receipts("page", "one"))
+        first = asyncio.create_task(slow.post("/api/threads/import", content=content))
+        await asyncio.wait_for(proxy.has_held.wait(), 20)
+        inspector.delete(keys.run_keys("one").lease)
+        later.hold(keys.checkpoints("one").records)
+        second = asyncio.create_task(fast.post("/api/threads/import", content=content))
+        await asyncio.wait_for(later.has_held.wait(), 20)
+        proxy.release()
+        assert (await first).status_code == 409
+        later.release()
+        assert (await second).status_code == 201
+    assert (await client.http.get(picture["url"])).status_code == 200
+
+
+async def test_a_thread_whose_import_was_cut_takes_no_message_and_no_change(
+    client: CountingClient, proxy: HoldingProxy, inspector: Redis
+) -> None:
+    """A message made the part look complete, and what was missing never came."""
+    await make_page(client, "one")
+    content = (await client.http.get("/api/threads/one/export")).content
+    inspector.flushdb()
+    async with served_app(proxy.url) as slow:
+        proxy.hold(keys.checkpoints("one").records)
+        first = asyncio.create_task(slow.post("/api/threads/import", content=content))
+        await asyncio.wait_for(proxy.has_held.wait(), 20)
+        # Its server was killed, and its lease has ended.
+        inspector.delete(keys.run_keys("one").lease)
+        message = {"message": "Change the headline to “My own”", **OFFLINE}
+        for path, body in (("/api/pages/one/chat", message), ("/threads/one/state", {"values": {}})):
+            reply = await client.http.post(path, json=body)
+            assert (reply.status_code, "is not finished" in reply.text) == (409, True), reply.text
+        await client.ok("POST", "/api/threads/import", content=content)
+        await change_headline(client, "one")
+        first.cancel()
+        await asyncio.wait([first])

@@ -21,7 +21,7 @@ from callsheet.server.artefacts import sources
 from callsheet.server.http.context import AppContext
 from callsheet.state.errors import CallsheetError, Unavailable
 from callsheet.state.live_plan import Execution, created_versions
-from callsheet.state.versions import number_of
+from callsheet.state.versions import Version, number_of
 from callsheet.storage.artefacts import recordings
 from callsheet.storage.artefacts.artefacts import Artefact, OldVersions
 from callsheet.storage.artefacts.plans import MAX_SEARCHED, Executions
@@ -105,22 +105,23 @@ class VersionRetention:
             at: int | None = 0 if count > kept else None
             while at is not None:
                 until_ms = await read_time_ms(self._ctx.storage.redis) + _BELIEVED_MS
-                needed = await self._needs(one, stream)
-                if needed is None:
+                newest = (await artefact.stream_head(stream)).newest
+                needed = await self._needs(one, stream, newest)
+                if needed is None or newest is None:
                     return
-                old = OldVersions(stream, kept, needed, until_ms)
+                old = OldVersions(stream, kept, needed, until_ms, newest.id)
                 _, at = await artefact.remove_old_versions(old, at, _BATCH)
 
-    async def _needs(self, one: _Owned, stream: str) -> set[str] | None:
+    async def _needs(self, one: _Owned, stream: str, newest: Version | None) -> set[str] | None:
         """Return the versions of a stream that something needs; None while a run may add to them."""
         artefact = one.artefact
-        meta, head = await asyncio.gather(artefact.meta(), artefact.stream_head(stream))
+        meta = await artefact.meta()
         thread = await threads.find(self._ctx.storage, meta.get("thread") or "-", one.owner)
         if meta.get("owner") != one.owner or (thread and thread.status == "busy"):
             return None
         needed: _Needed = defaultdict(set)
-        if head.newest:
-            needed[_ALL].update(self._specs[artefact.kind].named_by(stream, head.newest.data))
+        if newest:
+            needed[_ALL].update(self._specs[artefact.kind].named_by(stream, newest.data))
         await self._add_waiting(needed, one, meta["thread"])
         await self._add_sources(needed, artefact, meta)
         return needed[_ALL] | needed[stream]

@@ -75,6 +75,8 @@ class OldVersions:
     """Ids of versions that stay, beside the active one."""
     until_ms: int
     """Time of Redis until which `named` may be believed."""
+    newest: str
+    """Id of the newest version when `named` was read; one that is written later may need others."""
 
 
 @dataclass(frozen=True)
@@ -336,7 +338,7 @@ class Artefact(StepReceipts):
         """Remove up to `limit` old versions from place `at` of the stream on, in one step; 0 is the oldest.
 
         Return the number of removed ones, and the place to go on at; None at the end, for a locked stream,
-        and once `named` may not be believed any more. Twice is safe. Their numbers are not used again.
+        and once `named` may not be believed any more: after its time, or once there is a newer version. Twice is safe. Their numbers are not used again.
         """
         removed, place = await scripts.REMOVE_OLD(
             self._redis,
@@ -346,7 +348,7 @@ class Artefact(StepReceipts):
             ],
             [
                 *(self._key(keys.version, old.stream, ""), old.stream, old.kept, at, limit, old.until_ms),
-                *old.named,
+                *(old.newest, *old.named),
             ],
         )
         return removed, None if place < 0 else place

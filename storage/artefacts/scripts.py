@@ -234,10 +234,12 @@ local prefix, stream, kept = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local at, most = tonumber(ARGV[4]), tonumber(ARGV[5])
 -- What names versions was read before: a process that was stopped meanwhile knows nothing.
 if is_missing(meta, true) or tonumber(now_ms()) > tonumber(ARGV[6]) then return {0, -1} end
+-- A version that was written meanwhile may need others.
+if redis.call('LINDEX', list, -1) ~= ARGV[7] then return {0, -1} end
 local excess = redis.call('LLEN', list) - kept
 if at >= excess or redis.call('HEXISTS', locks, stream) == 1 then return {0, -1} end
 local named = {[redis.call('GET', active) or ''] = true}
-for i = 7, #ARGV do named[ARGV[i]] = true end
+for i = 8, #ARGV do named[ARGV[i]] = true end
 local field, removed = 'removed:' .. stream, 0
 local highest = tonumber(redis.call('HGET', meta, field) or '') or 0
 for _, id in ipairs(redis.call('LRANGE', list, at, math.min(at + most, excess) - 1)) do

@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -18,7 +19,9 @@ from callsheet.state.versions import number_of
 from callsheet.storage import Storage, indexes
 from callsheet.storage.artefacts import recordings
 from callsheet.storage.artefacts.artefacts import Artefact, NewVersion, OldVersions
+from callsheet.storage.artefacts.scripts import REMOVE_OLD
 from callsheet.storage.redis.scripts import read_time_ms
+from tests.doubles.holding_proxy import HoldingProxy
 from tests.doubles.killing import WarmParent
 from tests.doubles.served import VOICE, served_app
 from tests.doubles.waiting import eventually, until
@@ -297,7 +300,7 @@ async def test_old_versions_and_their_activation_at_the_same_time_leave_an_activ
         async def remove(ad: Artefact = ad, until_ms: int = until_ms) -> None:
             at: int | None = 0
             while at is not None:
-                _, at = await ad.remove_old_versions(OldVersions("music", 5, (), until_ms), at, 3)
+                _, at = await ad.remove_old_versions(OldVersions("music", 5, (), until_ms, "v60"), at, 3)
 
         await asyncio.gather(remove(), *(activate(f"v{number}") for number in range(1, 40, 3)), remove())
         stream = await ad.stream("music")
@@ -308,8 +311,29 @@ async def test_old_versions_and_their_activation_at_the_same_time_leave_an_activ
 async def test_what_was_read_long_ago_removes_nothing(storage: Storage) -> None:
     ad = await new_ad(storage, "ad", 30)
     until_ms = await read_time_ms(storage.redis) - 1
-    assert await ad.remove_old_versions(OldVersions("music", 5, (), until_ms), 0, 100) == (0, None)
+    assert await ad.remove_old_versions(OldVersions("music", 5, (), until_ms, "v30"), 0, 100) == (0, None)
     assert len(await ids_of(ad)) == 30
+
+
+async def test_a_change_during_the_removal_can_be_undone(
+    valkey_url: str, storage: Storage, tmp_path: Path
+) -> None:
+    """The version before the change was removed, since it had been neither the newest nor named."""
+    async with served_app(valkey_url) as client:
+        await make_page(CountingClient(client), "shop")
+    page = Artefact(storage, "page", "shop", LOCAL)
+    await add_versions(page, "page", 30, back="v29")
+    target = valkey_url.removeprefix("unix://").partition("?")[0]
+    async with HoldingProxy(str(tmp_path / "proxy"), target) as proxy:
+        proxy.hold(REMOVE_OLD.sha)
+        async with served_app(proxy.url, kept_versions="1"), served_app(valkey_url) as http:
+            await asyncio.wait_for(proxy.has_held.wait(), 20)
+            client = CountingClient(http)
+            message = {"message": "Change the headline to “New”", **OFFLINE}
+            assert (await client.ok("POST", "/api/pages/shop/chat", message))["drafts"] == {"page": "v31"}
+            proxy.release()
+            undone = {"message": "undo", **OFFLINE}
+            assert (await client.ok("POST", "/api/pages/shop/chat", undone))["drafts"] == {"page": "v32"}
 
 
 @pytest.mark.long

@@ -48,6 +48,36 @@ test("words that meet a newer version stay, the newest is shown beside them, and
   await tab.locator(".segment p", { hasText: "Plants are bakers." }).waitFor();
 });
 
+test("a pronunciation that is refused stays in its fields", async () => {
+  const ad = await offline.send("POST", "/api/ai/generate", { adId: "refused", brief, provider: "offline" });
+  const tab = await open(offline, `/c/${ad.conversationId}`);
+  await tab.getByText("Pronunciations").click();
+  await tab.route("**/api/ads/refused/pronunciations", (route) => (route.request().method() === "PUT"
+    ? route.fulfill({ status: 503, json: { error: "storage is full", type: "unavailable", remedy: "try again later" } }) : route.continue()));
+  await tab.getByLabel("Name as it is written").fill("Porto");
+  await tab.getByLabel("How it is spoken").fill("poor-too");
+  await tab.getByRole("button", { name: "Add", exact: true }).click();
+  await tab.getByText(/storage is full/i).waitFor();
+  assert.equal(await tab.getByLabel("Name as it is written").inputValue(), "Porto");
+});
+
+test("words that are typed while a turn changes the text stay, and the new text is shown before they replace it", async () => {
+  const ad = await offline.send("POST", "/api/ai/generate", { adId: "turned", brief, provider: "offline" });
+  const tab = await open(offline, `/c/${ad.conversationId}`);
+  await tab.getByRole("button", { name: "Edit the words of track-0" }).click();
+  const box = tab.getByLabel("Words of this voice");
+  await box.fill("Ride along the river.");
+  await offline.send("PATCH", "/api/ads/turned/voices/tracks/track-0", { text: "Cycle along the river.", version: "v1" });
+  assert.equal(await tab.getByText("Cycle along the river.").count(), 0);
+  // The turn is about something else; the panel reads the ad again when it ends.
+  await offline.send("POST", "/api/ads/turned/chat", { message: "make the music calmer", provider: "offline" });
+  await tab.getByText("v2 is the newest version now, and is shown beside your words.").waitFor();
+  await tab.getByText("“Cycle along the river.”").waitFor();
+  assert.equal(await box.inputValue(), "Ride along the river.");
+  await tab.getByRole("button", { name: "Save as a new version" }).click();
+  await tab.locator(".track p", { hasText: "Ride along the river." }).waitFor();
+});
+
 /** Have the server's replies be those of one that has removed old versions of the music of an ad; returns their names. */
 async function withoutOldVersions(tab, ad) {
   const removed = new Set();

@@ -19,11 +19,11 @@ export function Pronunciations({ ad }: { ad: string }) {
   const [known, failure] = useRead(() => get<AdNames>(own), [ad, reads]);
   if (failure) return <Failure error={failure} />;
   if (!known) return <Loading rows={1} />;
-  const put = (all: boolean, names: Names) => call(request("PUT", all ? "/api/pronunciations" : own, { names }), () => again(reads + 1));
+  const put = (all: boolean, names: Names, stored = () => {}) => void call(request("PUT", all ? "/api/pronunciations" : own, { names }), () => { again(reads + 1); stored(); });
   const lists: [all: boolean, place: string, names: Names][] = [[false, "in this ad", known.names], [true, "everywhere", known.ownerNames]];
   const add = (event: Event) => {
     event.preventDefault();
-    void put(everywhere, { ...(everywhere ? known.ownerNames : known.names), [name.trim()]: words.trim() }).then(() => { setName(""); setWords(""); });
+    put(everywhere, { ...(everywhere ? known.ownerNames : known.names), [name.trim()]: words.trim() }, () => { setName(""); setWords(""); });
   };
   return (
     <div class="names">
@@ -34,7 +34,7 @@ export function Pronunciations({ ad }: { ad: string }) {
           return (
             <li key={`${place} ${one}`}>
               <span><strong>{one}</strong> is spoken “{spoken}” <span class="muted">{place}{hidden && ", other than in this ad"}</span></span>
-              {mayWrite.value && <IconButton icon="trash" label={`Speak ${one} as it is written ${place}`} disabled={busy} onClick={() => void put(all, others)} />}
+              {mayWrite.value && <IconButton icon="trash" label={`Speak ${one} as it is written ${place}`} disabled={busy} onClick={() => put(all, others)} />}
             </li>
           );
         }))}

@@ -7,24 +7,27 @@ import { Failure } from "../ui/states.tsx";
 import { useCall } from "../ui/use_read.ts";
 import { spokenWords } from "./lesson_facts.ts";
 
-/** What somebody types over the text of a version: it stays when a newer one comes, which a save that meets one reads. */
+/** What somebody types over the text of a version: it stays when a newer one comes, whose text is shown then. */
 export function useTyped(text: string, version: string | null, onChanged: () => void) {
   const [typed, type] = useState(text);
   const [error, call] = useCall();
-  const [known, failed] = [useRef(text), useRef(version)];
+  // The text that was typed over; another one is not seen yet.
+  const [base, setBase] = useState(text);
+  const failed = useRef(version);
   useEffect(() => {
-    const before = known.current;
-    known.current = text;
-    type((words) => (words === before ? text : words));
+    if (typed !== base && typed !== text) return;
+    type(text);
+    setBase(text);
   }, [text]);
   const save = <T,>(saved: Promise<T>, take: (reply: T) => void) =>
     void call(saved.catch((failure) => { failed.current = version; if (asApiError(failure).status === 409) onChanged(); throw failure; }), take);
   const newest = (error?.details as Fields | null | undefined)?.newest;
-  const isRead = newest && Number(newest.slice(1)) <= Number(version?.slice(1));
-  const problem = !error ? null : !newest ? failed.current === version && <Failure error={error} /> : (
+  const isAwaited = newest && !(Number(newest.slice(1)) <= Number(version?.slice(1)));
+  const isShown = newest || (text !== base && typed !== text);
+  const problem = error && !newest && failed.current === version ? <Failure error={error} /> : isShown && (
     <div class="caution" role="alert">
-      <p>{isRead ? `${version} is the newest version now, and is shown beside your words. Save again to put your words in it.` : `Reading ${newest}, which is newer.`}</p>
-      {isRead && <p>“{text}”</p>}
+      <p>{isAwaited ? `Reading ${newest}, which is newer.` : `${version} is the newest version now, and is shown beside your words. Save to put your words in it.`}</p>
+      {!isAwaited && <p>“{text}”</p>}
     </div>
   );
   return { typed, type, save, problem };

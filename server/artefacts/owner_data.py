@@ -198,9 +198,7 @@ class OwnerData:
         async for name, entries in _chunks(file):
             counts[name] = counts.get(name, 0) + len(entries)
             if name == LEFT_OUT:
-                left_out += [
-                    {"thread": str(one.data["thread"]), "reason": str(one.data["reason"])} for one in entries
-                ]
+                left_out += [_left_out(one.data) for one in entries]
             elif name == THREAD:
                 for one in entries:
                     existing += await thread_archives.check_file(
@@ -231,6 +229,14 @@ class OwnerData:
 
 
 _REMEDY: Final = "export the data again"
+
+
+def _left_out(row: Row) -> dict[str, str]:
+    """Return the thread that a line names as left out, with the reason."""
+    fields = {name: row.get(name) for name in ("thread", "reason")}
+    if not all(isinstance(text, str) for text in fields.values()):
+        raise Invalid("a thread that was left out has no name or no reason", remedy=_REMEDY)
+    return {name: str(text) for name, text in fields.items()}
 
 
 def _digest(file: IO[bytes]) -> str:

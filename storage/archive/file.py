@@ -17,9 +17,9 @@ from callsheet.storage.archive.lines import ValueCodec, read_lines
 from callsheet.storage.video import context
 
 _REMEDY: Final = "export the thread again"
-_MAX_MS: Final = 10**14
+MAX_MS: Final = 10**14
 """Latest time, in the year 5138."""
-_MAX_S: Final = _MAX_MS // 1000
+_MAX_S: Final = MAX_MS // 1000
 _MAX_ID: Final = 255
 MAX_REFERENCES: Final = 40_000_000
 """Most elements of all lists in all states, each 8 bytes: those of 3,600 turns with two messages each."""
@@ -53,7 +53,7 @@ class ThreadLine(_Line):
     error: Any = None
     interrupts: dict[str, Any]
     ttl: _Lifetime | None
-    createdMs: int = Field(ge=0, le=_MAX_MS)  # noqa: N815 -- name in the file
+    createdMs: int = Field(ge=0, le=MAX_MS)  # noqa: N815 -- name in the file
 
 
 class _Element(_Line):
@@ -120,7 +120,7 @@ def _check_facts(facts: dict[str, str]) -> dict[str, str]:
     if reserved := sorted(facts.keys() & {"owner", "thread", "importing"}):
         raise ValueError(f"a file must not set {reserved[0]!r}")
     for name in ("createdMs", "updatedMs"):
-        if name in facts and not (facts[name].isdecimal() and int(facts[name]) <= _MAX_MS):
+        if name in facts and not (facts[name].isdecimal() and int(facts[name]) <= MAX_MS):
             raise ValueError(f"{name!r} must be a time in milliseconds")
     return facts
 
@@ -129,7 +129,7 @@ class LockLine(_Line):
     """A person's lock of a stream or of a part of one."""
 
     by: str = Field(max_length=300)
-    at_ms: int = Field(ge=0, le=_MAX_MS)
+    at_ms: int = Field(ge=0, le=MAX_MS)
 
 
 class ArtefactLine(_Line):
@@ -164,7 +164,7 @@ class VersionLine(_Line):
     stream: str
     id: str = Field(pattern=r"^v[1-9]\d{0,6}$")
     parent: str | None = Field(pattern=r"^v[1-9]\d{0,6}$")
-    createdMs: int = Field(ge=0, le=_MAX_MS)  # noqa: N815
+    createdMs: int = Field(ge=0, le=MAX_MS)  # noqa: N815
     createdBy: str = Field(max_length=300)  # noqa: N815
     batch: str = Field(max_length=300)
     origin: OriginLine | None = None
@@ -492,7 +492,7 @@ def _check_executions(entry: ArtefactEntry, thread: str) -> None:
             raise Invalid(f"an execution has {rule}", remedy=_REMEDY)
         if (record["thread"], record["project"]) != (thread, entry.artefact.id):
             raise Invalid(f"execution {record['id']!r} has another id than {entry.name!r}", remedy=_REMEDY)
-        if not all(0 <= ms <= _MAX_MS for ms in _times(record)):
+        if not all(0 <= ms <= MAX_MS for ms in _times(record)):
             raise Invalid(f"execution {record['id']!r} has a wrong time", remedy=_REMEDY)
         if record["epoch"] or record.get("repetition"):
             raise Invalid(f"execution {record['id']!r} names an attempt or a run", remedy=_REMEDY)

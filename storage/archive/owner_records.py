@@ -15,6 +15,7 @@ from pydantic import TypeAdapter
 
 from callsheet.state.errors import Invalid
 from callsheet.storage import crons, pronunciations, store
+from callsheet.storage.archive.file import MAX_MS
 from callsheet.storage.assistants import Assistant
 from callsheet.storage.campaigns.searches import MAX_SEARCHES
 from callsheet.storage.crons import Cron
@@ -194,6 +195,8 @@ class CronRecords(HashRecords):
         cron = _read_cron(row["text"])
         if cron.id != row["id"] or "webhook" in cron.payload:
             raise Invalid(f"cron {row['id']!r} has another id, or a webhook")
+        if not all(0 <= ms <= MAX_MS for ms in (cron.created_ms, cron.updated_ms, cron.end_ms or 0)):
+            raise Invalid(f"cron {row['id']!r} has a wrong time")
         self.next_ms(cron, cron.created_ms)
 
     async def write(self, owner: str, rows: Sequence[Row]) -> AsyncIterator[Row]:

@@ -338,7 +338,8 @@ class Artefact(StepReceipts):
         """Remove up to `limit` old versions from place `at` of the stream on, in one step; 0 is the oldest.
 
         Return the number of removed ones, and the place to go on at; None at the end, for a locked stream,
-        and once `named` may not be believed any more: after its time, or once there is a newer version. Twice is safe. Their numbers are not used again.
+        and once `named` may not be believed any more: after its time, or once there is a newer version. Twice
+        is safe. Their numbers are not used again.
         """
         removed, place = await scripts.REMOVE_OLD(
             self._redis,

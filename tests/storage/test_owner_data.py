@@ -10,6 +10,7 @@ from redis import Redis
 from callsheet.server.app import create_app
 from callsheet.server.settings.settings import Settings
 from callsheet.storage import Storage
+from callsheet.storage.archive.owner_file import FileEntry, OwnerFileWriter
 from tests.doubles.auth_cases import create_key
 from tests.doubles.documented import OURS
 from tests.doubles.served import app_client, served_app, started_app
@@ -168,6 +169,32 @@ async def test_a_damaged_file_is_refused_before_anything_is_written(
         reply = await client.http.post("/api/data/import", content=damaged)
         assert (reply.status_code, words in reply.json()["error"]) == (422, True), reply.text
     assert await read_everything(client) == before
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "words"),
+    [
+        ("left-out", {"reason": None}, "has no name or no reason"),
+        # It was imported, and no list of the owner's crons could be shown.
+        ("cron", {"updated_ms": 10**16}, "has a wrong time"),
+        ("cron", {"end_ms": 10**16}, "has a wrong time"),
+    ],
+)
+async def test_a_record_that_no_export_has_is_refused(
+    client: CountingClient, inspector: Redis, kind: str, change: dict[str, Any], words: str
+) -> None:
+    lines = [json.loads(line) for line in (await make_settings(client)).splitlines()]
+    rows = {line["type"]: line["data"] for line in lines} | {"left-out": {"thread": "t"}}
+    row = rows[kind]
+    if "text" in row:
+        row["text"] = json.dumps(json.loads(row["text"]) | change)
+    else:
+        row |= change
+    inspector.flushdb()
+    writer = OwnerFileWriter()
+    content = writer.header({}) + writer.entry(FileEntry(kind, row)) + writer.end()
+    reply = await client.http.post("/api/data/import", content=content)
+    assert (reply.status_code, words in reply.json()["error"]) == (422, True), reply.text
 
 
 async def test_a_thread_with_an_active_run_is_left_out_and_named(client: CountingClient) -> None:

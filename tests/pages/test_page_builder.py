@@ -69,7 +69,7 @@ async def test_undo_ends_in_plain_words_where_the_version_before_is_removed(
 ) -> None:
     for colour in ("red", "blue", "green"):
         await send_message(builder, f"make the headline {colour}")
-    old = OldVersions("page", 2, (), until_ms=await read_time_ms(opened.redis) + 60_000)
+    old = OldVersions("page", 2, (), await read_time_ms(opened.redis) + 60_000, "v3")
     await Artefact(opened, "page", "shop", LOCAL).remove_old_versions(old, 0, 100)
     await send_message(builder, "undo that")
     state = await send_message(builder, "undo that")

@@ -328,12 +328,12 @@ async def test_a_change_during_the_removal_can_be_undone(
         proxy.hold(REMOVE_OLD.sha)
         async with served_app(proxy.url, kept_versions="1"), served_app(valkey_url) as http:
             await asyncio.wait_for(proxy.has_held.wait(), 20)
-            client = CountingClient(http)
+            person = CountingClient(http)
             message = {"message": "Change the headline to “New”", **OFFLINE}
-            assert (await client.ok("POST", "/api/pages/shop/chat", message))["drafts"] == {"page": "v31"}
+            assert (await person.ok("POST", "/api/pages/shop/chat", message))["drafts"] == {"page": "v31"}
             proxy.release()
             undone = {"message": "undo", **OFFLINE}
-            assert (await client.ok("POST", "/api/pages/shop/chat", undone))["drafts"] == {"page": "v32"}
+            assert (await person.ok("POST", "/api/pages/shop/chat", undone))["drafts"] == {"page": "v32"}
 
 
 @pytest.mark.long

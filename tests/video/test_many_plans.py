@@ -90,7 +90,7 @@ async def test_a_plan_whose_versions_are_not_kept_any_more_cannot_be_undone(
     scene = Artefact(storage, "video", "launch", LOCAL)
     newest = await scene.version("scene-1", "v2")
     await scene.create_version(NewVersion("scene-1", newest.data, "llm", "later"))
-    old = OldVersions("scene-1", 1, (), await read_time_ms(storage.redis) + 60_000)
+    old = OldVersions("scene-1", 1, (), await read_time_ms(storage.redis) + 60_000, "v3")
     assert await scene.remove_old_versions(old, 0, 100) == (2, None)
     reply = await video.call("POST", "/api/projects/launch/undo", 410, json={"executionId": plan})
     assert "'v1'" in reply["error"]

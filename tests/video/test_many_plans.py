@@ -41,7 +41,7 @@ async def add_plans(storage: Storage, like: str, count: int) -> None:
     executions = Executions(storage, "video", "launch", LOCAL, RULES)
     record = await executions.settle(like)
     for _ in range(count - len(await executions.kept_ids())):
-        await executions.create({**record, "id": uuid.uuid4().hex})
+        await executions.create({**record, "id": f"plan-{uuid.uuid4().hex}"})
 
 
 async def count_trips(proxy: SlowProxy, http: httpx.AsyncClient, path: str) -> int:
@@ -77,7 +77,8 @@ async def test_undo_is_offered_after_more_undone_plans_than_are_read_at_first(
     executions = Executions(storage, "video", "launch", LOCAL, RULES)
     record = await executions.settle(plan)
     for undone in range(1, 8):
-        await executions.create({**record, "id": uuid.uuid4().hex, "kind": "undo"})
+        # Of the same millisecond, the later id is the newer one.
+        await executions.create({**record, "id": f"undo-{undone}", "kind": "undo"})
         view = await video.call("GET", "/api/projects/launch")
         assert (view["canUndo"], view["canRedo"]) == (undone < 7, True)
 

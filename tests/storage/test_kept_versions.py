@@ -235,11 +235,14 @@ async def test_the_words_of_a_person_stay_where_a_narration_says_which_version_h
         assert (await lesson.request("PATCH", NARRATION, json=edit)).status_code == 200
         warnings = (await lesson.send("make it 40 seconds"))["narration"]["warnings"]
         assert any("v2 has your words" in one for one in warnings)
+        # The same choice again changes nothing, and the warning is repeated.
+        again = (await lesson.choose_facts(*(await lesson.get_session())["confirmedFacts"]))["narration"]
+        assert again["warnings"] == warnings
         name = str(lesson.session_id)
     narration = Artefact(storage, "lesson", name, LOCAL)
     async with served_app(valkey_url, kept_versions="1") as http:
         await wait_until_removed(http, f"/api/artefacts/lesson/{name}/narration/v1")
-        assert await ids_of(narration, "narration") == ["v2", "v3"]
+        assert await ids_of(narration, "narration") == ["v2", "v4"]
 
 
 async def test_a_question_keeps_the_versions_it_names_and_can_be_answered(

@@ -109,7 +109,8 @@ async def generateNarrationTool(args: NarrationRequest, call: Call) -> dict[str,
     if newest["narration"] and (lost := _lost_wishes(args, written, newest["narration"])):
         warnings += lost
         own[narration.OWN_WORDS] = [newest["narration"].id]
-    script = written.narration.model_copy(update={"warnings": (*warnings, *written.narration.warnings)})
+    notes = tuple(dict.fromkeys([*warnings, *written.narration.warnings]))
+    script = written.narration.model_copy(update={"warnings": notes})
     if empty := script.empty_segments():
         raise Unavailable(
             f"the model's narration has no sentence left for: {', '.join(map(narration.kind_name, empty))}",
@@ -118,7 +119,7 @@ async def generateNarrationTool(args: NarrationRequest, call: Call) -> dict[str,
     data = script.model_dump(mode="json")
     result = {
         "success": True,
-        "message": _narration_message(script, written.changed, keep, previous),
+        "message": _narration_message(args, script, written.changed, keep, previous),
         "narration": data,
         "warnings": list(script.warnings),
         "changedSegments": list(written.changed),
@@ -165,7 +166,9 @@ def _own_segments(
     named = {written.narration.segment(name).id for name in args.segments or ()}
     wished = [one for one in written.changed if one in named and args.guidance]
     rewritten = [one for one in written.changed if one not in wished]
-    return narration.own_segments(previous, wished=wished, rewritten=rewritten)
+    # One that did not change keeps its warnings, and so the version that they name.
+    lost = [] if written.changed else [*previous.get(narration.OWN_WORDS, ())]
+    return narration.own_segments(previous, wished=wished, rewritten=rewritten) | {narration.OWN_WORDS: lost}
 
 
 def _lost_wishes(args: NarrationRequest, written: WrittenNarration, newest: Version) -> list[str]:
@@ -451,10 +454,15 @@ def _describe_student(who: Student) -> str:
 
 
 def _narration_message(
-    script: Narration, changed: Sequence[str], keep: Sequence[Segment], previous: Mapping[str, Any]
+    args: NarrationRequest,
+    script: Narration,
+    changed: Sequence[str],
+    keep: Sequence[Segment],
+    previous: Mapping[str, Any],
 ) -> str:
     if not changed:
-        return "The narration is unchanged: there is no other wording for it."
+        reason = "it tells these facts already" if args.segments == [] else "there is no other wording for it"
+        return f"The narration is unchanged: {reason}."
     names = ", ".join(map(narration.kind_name, changed))
     if len(changed) + len(keep) == len(script.segments):
         ready = f"The narration is ready, with {len(script.segments)} segments: {script.length_words}."

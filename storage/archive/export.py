@@ -71,9 +71,10 @@ async def export_artefact_lines(
 ) -> AsyncIterator[bytes]:
     """Yield the lines of an artefact whose thread was deleted, as those of a thread without states.
 
-    None for an artefact that does not exist.
+    None for an artefact that does not exist, or is being deleted.
     """
-    if not (meta := await artefact.meta()):
+    meta = await artefact.meta()
+    if not meta or "deleting" in meta:
         return
     thread = meta.get("thread", "")
     if not thread or await threads.exists(source.storage, thread):

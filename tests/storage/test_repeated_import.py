@@ -76,6 +76,17 @@ async def test_a_thread_that_changes_during_an_export_is_in_the_file_once(
     assert sorted(entries) == names
 
 
+async def test_a_page_whose_deletion_was_cut_is_not_exported(
+    client: CountingClient, inspector: Redis
+) -> None:
+    """Its copy could not be changed elsewhere either."""
+    await make_page(client, "one")
+    await client.ok("DELETE", "/threads/one")
+    assert b"page:one" in await export_data(client)
+    inspector.hset(keys.artefact_meta("page", "one"), "deleting", 1)
+    assert b"page:one" not in await export_data(client)
+
+
 async def test_the_same_file_is_refused_while_its_import_is_at_work(
     client: CountingClient, proxy: HoldingProxy, inspector: Redis
 ) -> None:

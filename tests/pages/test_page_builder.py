@@ -48,7 +48,7 @@ def call_reply(*named: tuple[str, dict[str, Any]]) -> Say:
     return Say(calls=[(f"c{i}", name, json.dumps(args)) for i, (name, args) in enumerate(named)])
 
 
-def passed(page: Page) -> list[PageCheck]:
+def rules_met(page: Page) -> list[PageCheck]:
     return [one for one in check_page(page, ()) if one["verdict"] == "pass"]
 
 
@@ -81,7 +81,7 @@ async def test_the_model_is_shown_the_description_of_the_page_and_sets_it(
     assert "\npage (no title, no description)\n" in first.messages[-1]["content"]
     tools = {one["function"]["name"]: one["function"] for one in first.body["tools"]}
     assert "description (50 to 160 characters" in json.dumps(tools["modify_element"])
-    assert "description" in {one["rule"] for one in passed(await current_page(opened))}
+    assert "description" in {one["rule"] for one in rules_met(await current_page(opened))}
     await send_message(builder, "Thanks", OPENAI)
     assert f'page (no title, description "{words[:59]}…")' in model.requests[-1].messages[-1]["content"]
     await send_message(builder, "undo that")

@@ -144,10 +144,10 @@ class _AdInMemory(Artefact):
         return await self.newest_of([*counts])
 
     async def create_versions(
-        self, new: Sequence[NewVersion], fence: StepFence | None = None
+        self, new: Sequence[NewVersion], fence: StepFence | None = None, *, named: bool = False
     ) -> dict[str, Any]:
         """Store versions as the product's storage would."""
-        del fence
+        del fence, named
         names = [self._store(one) for one in new]
         return {"versionId": names[0], **new[0].result}
 

@@ -2,7 +2,7 @@
 
 START → planner → approval → tool_executor → planner … → summarizer → END
 
-The model searches voices and writes drafts of voices, music and sound effects with five tools. Every draft is
+The model searches voices and writes drafts of voices, music and sound effects with its tools. Every draft is
 a version that a person may activate; nothing is overwritten.
 """
 

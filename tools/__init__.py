@@ -5,7 +5,7 @@ from typing import Final
 from callsheet.tools.registry import index
 
 REGISTRY: Final = index(
-    ad=["callsheet.tools.ads.drafts"],
+    ad=["callsheet.tools.ads.drafts", "callsheet.tools.ads.undo"],
     lesson=[
         "callsheet.tools.lessons.lesson",
         "callsheet.tools.lessons.decisions",

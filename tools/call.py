@@ -81,7 +81,8 @@ class Call:
     async def write_all(self, drafts: Sequence[VersionDraft], *, result: Mapping[str, Any]) -> dict[str, Any]:
         """Write versions of several streams together with one receipt: all of them or none.
 
-        Repeats and errors are those of `write`. The result has `versions`, the new versions by stream.
+        Repeats and errors are those of `write`. The result of a step that may write several has `versions`,
+        the new versions by stream.
         """
         for draft in drafts:
             if draft.stream not in self.writes or self.fence is None:
@@ -104,7 +105,7 @@ class Call:
             )
             for one in drafts
         ]
-        return await self.artefact.create_versions(new, self.fence)
+        return await self.artefact.create_versions(new, self.fence, named=len(self.writes) > 1)
 
     async def write(
         self,

@@ -126,6 +126,7 @@ class Options(TypedDict, total=False):
 
     reads: Iterable[str]
     writes: Iterable[str]
+    writes_some: bool
     subject: str | None
     permissions: Iterable[str]
     safety: Safety
@@ -157,6 +158,8 @@ class Tool:
 
     `scene-*` is a family, of which each step names the streams that it writes.
     """
+    writes_some: bool = False
+    """True for a tool that writes some of its streams: a lock refuses the write, not the call."""
     subject: str | None = None
     """Argument that names the artefact. Models do not see it; the guard fills it in and refuses another."""
     permissions: frozenset[str] = frozenset()

@@ -93,7 +93,6 @@ class Form:
     def regex(self) -> re.Pattern[str]:
         """The compiled pattern."""
         slots = {**SLOTS, **self.slots}
-
         return self._compile(lambda name, slot, _: f"(?P<{name}>{slots[slot]})")
 
     @cached_property

@@ -240,10 +240,19 @@ def _line(element: Element, depth: int, *, selected: str, locked: Collection[str
 
 
 def _words(element: Element) -> Iterator[str]:
+    if element.id == ROOT:
+        yield f"({', '.join(_head(element.attributes))})"
     if element.label:
         yield f"[{element.label}]"
     if text := " ".join(element.content.split()):
         yield f'"{text}"' if len(text) <= _MAX_TEXT else f'"{text[:_MAX_TEXT]}…"'
+
+
+def _head(attributes: Mapping[str, str]) -> Iterator[str]:
+    """Yield what search engines and shared links show of the page, or that there is none."""
+    for name in ("title", "description"):
+        text = attributes.get(name)
+        yield f'{name} "{_short(text, _MAX_TEXT)}"' if text else f"no {name}"
 
 
 class PageState(Workflow):

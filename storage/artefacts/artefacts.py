@@ -122,16 +122,16 @@ class Artefact(StepReceipts):
         return await self.create_versions([new], fence)
 
     async def create_versions(
-        self, new: Sequence[NewVersion], fence: StepFence | None = None
+        self, new: Sequence[NewVersion], fence: StepFence | None = None, *, named: bool = False
     ) -> dict[str, Any]:
         """Append a version to each of several streams, with one receipt, in one step.
 
         Return `{"versionId", "versions", **result}`: the first version, all of them by stream if there are
-        several, and the result of the first. A step with a receipt writes nothing and returns that receipt.
-        Without a fence (an edit by a person) the receipt belongs to this call, so that resending it is safe.
-        Raises `Fenced` for an outdated fence, `Forbidden` for a locked stream, and `Conflict` for an outdated
-        `expected_head`; then no stream is changed. Raises `Missing` while the artefact is deleted, and for an
-        edit without a record of the artefact.
+        several or with `named`, and the result of the first. A step with a receipt writes nothing and
+        returns that receipt. Without a fence (an edit by a person) the receipt belongs to this call, so that
+        resending it is safe. Raises `Fenced` for an outdated fence, `Forbidden` for a locked stream, and
+        `Conflict` for an outdated `expected_head`; then no stream is changed. Raises `Missing` while the
+        artefact is deleted, and for an edit without a record of the artefact.
         """
         step, fence_value = (fence.step, fence.value) if fence else (f"by-hand|{uuid.uuid4().hex}", "")
         stream_keys = [
@@ -141,7 +141,7 @@ class Artefact(StepReceipts):
         answer = await scripts.CREATE(
             self._redis,
             [self._receipts, self._fences, self._meta, self._locks, *stream_keys],
-            [step, fence_value, _json_tail(new[0].result), *writes],
+            [step, fence_value, _json_tail(new[0].result), "named" if named or len(new) > 1 else "", *writes],
         )
         if answer[0] == b"fenced":
             raise Fenced(f"a late write to {new[0].stream!r} of {self.kind} {self.id!r} was refused")

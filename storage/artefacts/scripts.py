@@ -117,13 +117,13 @@ CREATE: Final = _script("""
 local receipts, fences, meta, locks = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local step, fence = ARGV[1], ARGV[2]
 if is_missing(meta, fence == '') then return {'missing'} end
-local count = (#ARGV - 3) / 7
+local count, named = (#ARGV - 4) / 7, ARGV[4] == 'named'
 local done = redis.call('HGET', receipts, step)
 if done then return {'done', done} end
 if fence ~= '' and redis.call('HGET', fences, step) ~= fence then return {'fenced'} end
 local newest, changes = {}, redis.call('HGET', meta, 'locks') or '0'
 for i = 1, count do
-  local base = 3 + (i - 1) * 7
+  local base = 4 + (i - 1) * 7
   local name = ARGV[base + 4]
   newest[i] = redis.call('LINDEX', KEYS[3 + 2 * i], -1)
   if redis.call('HEXISTS', locks, name) == 1 then return {'locked', name} end
@@ -135,7 +135,7 @@ end
 local ms = now_ms()
 local ids, made = {}, {}
 for i = 1, count do
-  local base = 3 + (i - 1) * 7
+  local base = 4 + (i - 1) * 7
   local parent = ARGV[base + 2]
   if parent == '' then parent = newest[i] or '' end
   local id = 'v' .. redis.call('INCR', KEYS[4 + 2 * i])
@@ -147,7 +147,7 @@ for i = 1, count do
 end
 redis.call('HSET', meta, 'updatedMs', ms)
 local result = '{"versionId":"' .. ids[1] .. '"'
-if count > 1 then result = result .. ',"versions":{' .. table.concat(made, ',') .. '}' end
+if named then result = result .. ',"versions":{' .. table.concat(made, ',') .. '}' end
 result = result .. ARGV[3]
 redis.call('HSET', receipts, step, result)
 redis.call('HDEL', fences, step)

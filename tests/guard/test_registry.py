@@ -167,7 +167,7 @@ def test_an_invalid_policy_is_refused_by_its_field(options, message):
         parse_policy(options, {})
 
 
-def test_the_five_ad_tools_have_the_definitions_that_models_expect():
+def test_the_ad_tools_have_the_definitions_that_models_expect():
     """A1, A2, A3, A4, A5, A6, A13, A15, A16, A19, A21, A-R2."""
     functions = {name: definition(one)["function"] for name, one in REGISTRY.of("ad").items()}
     assert list(functions) == [
@@ -176,6 +176,7 @@ def test_the_five_ad_tools_have_the_definitions_that_models_expect():
         "create_music_draft",
         "create_sfx_draft",
         "get_current_state",
+        "undo_change",
     ]
     required = {name: one["parameters"]["required"] for name, one in functions.items()}
     assert required == {
@@ -184,6 +185,7 @@ def test_the_five_ad_tools_have_the_definitions_that_models_expect():
         "create_music_draft": ["prompt"],
         "create_sfx_draft": ["prompts"],
         "get_current_state": [],
+        "undo_change": [],
     }
     search = functions["search_voices"]["parameters"]["properties"]
     assert list(search) == ["language", "gender", "accent", "style", "count"]

@@ -11,6 +11,7 @@ from langgraph.types import Command
 from callsheet.graphs import page_builder
 from callsheet.state.owners import LOCAL
 from callsheet.state.pages import history
+from callsheet.state.pages.check import PageCheck, check_page
 from callsheet.state.pages.history import STARTER
 from callsheet.state.pages.page import Page
 from callsheet.storage import Storage
@@ -47,6 +48,10 @@ def call_reply(*named: tuple[str, dict[str, Any]]) -> Say:
     return Say(calls=[(f"c{i}", name, json.dumps(args)) for i, (name, args) in enumerate(named)])
 
 
+def rules_met(page: Page) -> list[PageCheck]:
+    return [one for one in check_page(page, ()) if one["verdict"] == "pass"]
+
+
 def tool_results(state: dict[str, Any]) -> list[dict[str, Any]]:
     return [json.loads(message.text) for message in state["messages"] if message.type == "tool"]
 
@@ -60,6 +65,25 @@ async def test_a_message_makes_a_version_and_undo_reverts_it(builder: Graph, ope
     new_page = await current_page(opened)
     assert new_page.get("heading-1").style["color"] == "teal"
     assert [one.id for one in new_page.root.children][-2:] == ["section-3", "footer-1"]
+    await send_message(builder, "undo that")
+    assert same_page(await current_page(opened), STARTER)
+
+
+async def test_the_model_is_shown_the_description_of_the_page_and_sets_it(
+    builder: Graph, opened: Storage, model: ChatDouble
+) -> None:
+    """The check before publishing wants one; it is a change like any other, and undone like one."""
+    words = "Bread from our oven at four each day, in the old town of Lyon, for all who rise early."
+    change = {"elementId": "page", "modifications": {"attributes": {"description": words}}}
+    model.script(call_reply(("modify_element", change)), Say("It has a description now."), Say("Yes?"))
+    await send_message(builder, "Describe it for search engines", OPENAI)
+    [first, *_] = model.requests
+    assert "\npage (no title, no description)\n" in first.messages[-1]["content"]
+    tools = {one["function"]["name"]: one["function"] for one in first.body["tools"]}
+    assert "description (50 to 160 characters" in json.dumps(tools["modify_element"])
+    assert "description" in {one["rule"] for one in rules_met(await current_page(opened))}
+    await send_message(builder, "Thanks", OPENAI)
+    assert f'page (no title, description "{words[:59]}…")' in model.requests[-1].messages[-1]["content"]
     await send_message(builder, "undo that")
     assert same_page(await current_page(opened), STARTER)
 

@@ -1,4 +1,4 @@
-"""The five tools of an audio ad: each reads, or writes one version of one stream."""
+"""The tools that make an audio ad: each reads, or writes one version of one stream."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

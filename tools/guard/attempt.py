@@ -254,7 +254,7 @@ class Attempt:
                 self.cached = self.cached_text is not None
             return None
         scope, unsure = self.scope, self.tool.outside and not self.tool.idempotent
-        writes = tuple(sorted(self.writes))
+        writes = () if self.tool.writes_some else tuple(sorted(self.writes))
         claim = Claim(self.record.name, scope.epoch, scope.owner, scope.thread, scope.facts, writes, unsure)
         claimed = self.artefact.read_claim(
             claim, await self._execute_with_admission(self.artefact.claim_call(claim))

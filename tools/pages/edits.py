@@ -92,7 +92,9 @@ class ElementChanges(Arguments):
         json_schema_extra=_CONTENT,
     )
     attributes: Texts | None = Field(
-        None, description="HTML attributes to set, such as {'href': '#offer'}; null removes one"
+        None,
+        description="HTML attributes to set, such as {'href': '#offer'}; null removes one. Of the element "
+        "'page': title, description (50 to 160 characters, for search engines and shared links) and lang",
     )
     label: str | None = Field(
         None,

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from callsheet.providers.offline.ads.ad import LOOK, Unable, read_ad, report, write_calls, writes
+from callsheet.providers.offline.ads.ad import LOOK, UNDO, Unable, read_ad, report, write_calls, writes
 from callsheet.providers.offline.ads.edits import FORMS, URGENT, apply, search
 from callsheet.providers.offline.ads.first_draft import draft, read_brief
 from callsheet.providers.offline.conversation import OfflineConversation, OfflineReply, PlannedCall
@@ -12,8 +12,8 @@ from callsheet.providers.offline.grammar import FormMatch, decline, match
 
 _SERVER_NOTES: Final = re.compile(r"\n\((?:Ad language|Spot) now: [^\n]*\)")
 _SUGGESTION: Final = re.compile(r"Should I ([^?]+)\?$", re.MULTILINE)
-_SINGLE: Final = frozenset({"variations", "urgent", "reply"})
-_ALONE: Final = "a yes or no, variations and “more urgent” must be the only request of a message; "
+_SINGLE: Final = frozenset({"variations", "urgent", "undo", "reply"})
+_ALONE: Final = "a yes or no, “undo”, variations and “more urgent” must be the only request of a message; "
 _NOTHING_OPEN: Final = f"No question is open, so I changed nothing; you can say “{FORMS[0].example}”."
 _ALWAYS_OPEN: Final = [form for form in FORMS if form.name != "reply"]
 
@@ -45,6 +45,10 @@ def answer(conversation: OfflineConversation) -> OfflineReply:
 def _edit(conversation: OfflineConversation, requests: Sequence[FormMatch]) -> OfflineReply:
     """Return the look-up, then the voice searches, then the drafts, then the report."""
     turn = conversation.turn
+    if requests[0].form == "undo":
+        [*_, result] = [{}, *(call.result or {} for call in turn.calls_to(UNDO))]
+        text = result.get("message") or f"I changed nothing: {result.get('error')}"
+        return OfflineReply(f"{text}.") if result else _calls(conversation, [PlannedCall(UNDO, {})])
     looks = turn.calls_to(LOOK)
     if not looks:
         return _calls(conversation, [PlannedCall(LOOK, {})])
@@ -56,10 +60,10 @@ def _edit(conversation: OfflineConversation, requests: Sequence[FormMatch]) -> O
     searches = [args for request in requests if (args := search(before, request))]
     if missing := [args for args in searches if frozenset(args.items()) not in results]:
         return _calls(conversation, [PlannedCall("search_voices", args) for args in missing])
-    drafts = apply(before, requests, results)
     if write_calls(turn):
         return OfflineReply("\n".join(report(turn)))
-    return _calls(conversation, [call for draft in drafts for call in writes(before, draft)])
+    calls = [call for draft in apply(before, requests, results) for call in writes(before, draft)]
+    return _calls(conversation, calls)
 
 
 def _calls(conversation: OfflineConversation, calls: Sequence[PlannedCall]) -> OfflineReply:

@@ -8,7 +8,7 @@ from callsheet.providers.offline.conversation import PastCall, PastTurn, Planned
 from callsheet.state.ads.ad import TITLES
 
 Data = Mapping[str, Any]
-LOOK: Final = "get_current_state"
+LOOK, UNDO = "get_current_state", "undo_change"
 WRITERS: Final = {"voices": "create_voice_draft", "music": "create_music_draft", "sfx": "create_sfx_draft"}
 _ARGUMENTS: Final = {
     "voices": {"tracks": "voiceTracks"},

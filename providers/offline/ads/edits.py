@@ -48,6 +48,7 @@ _REQUESTS: Final = (
     ("variations", "create {number} variations[ of this ad][ with different voice tones]",
      "create 3 variations"),
     ("urgent", "make the ad [feel ]more urgent", "make the ad feel more urgent"),
+    ("undo", "undo(| that| it| this| the last change)", "undo that"),
     ("reply", "({agreed}|no|no thanks)", "yes"),
 )  # fmt: skip
 FORMS: Final = tuple(Form(*row, _SLOTS) for row in _REQUESTS)

@@ -220,9 +220,7 @@ def draft(conversation: OfflineConversation, brief: DraftBasis) -> OfflineReply:
         calls = [PlannedCall("search_voices", {"language": brief.language, "count": 10})]
     callable_now = tuple(call for call in calls if call.name in conversation.tools)
     if not callable_now:
-        return OfflineReply(
-            f"I may not call the tools that make a draft for {brief.name} now, so I made nothing."
-        )
+        return OfflineReply(f"I may not make a draft for {brief.name} now, so I made nothing.")
     return OfflineReply(text, callable_now)
 
 

@@ -88,10 +88,9 @@ def _line(request: PlannedCall, title: str, calls: Sequence[PastCall]) -> str:
     result = (calls[-1].result if calls else None) or {"error": f"I may not call {request.name} now"}
     if "error" in result:
         error = str(result["error"]).rstrip(".")
-        rejected = result.get("details", {}).get("rejected")
-        return (
-            f"You said no, so {title} stays." if rejected else f"I could not {infinitive} {title}: {error}."
-        )
+        if result.get("details", {}).get("rejected"):
+            return f"You said no, so {title} stays."
+        return f"I could not {infinitive} {title}: {error}."
     if request.args.get("elementId", result.get("elementId")) != result.get("elementId"):
         title = result["elementId"]  # Whoever approved the edit chose another element.
     changes = ", ".join(_ELEMENT_NAME.sub("", line) for line in result["changes"])

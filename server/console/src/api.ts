@@ -8,6 +8,7 @@ import type {
 const PLACES: [route: RegExp, words: string][] = [
   [/\brender it: POST \/\S+\/render( with the same fields)?/i, "press Listen first"],
   [/\bPOST \/api\/campaigns\/import\b/, "“Import” under Campaigns"],
+  [/; PATCH \/api\/pages\/\S+ with the page's version and attributes\.\w+/, ""],
   [/\blist them with GET \/api\/artefacts\/\w+/i, "look under Artefacts"],
 ];
 

@@ -71,12 +71,7 @@ export async function act(change: Promise<unknown>, done: string, changed: () =>
 }
 
 export async function readQuestions(): Promise<void> {
-  try {
-    questions.value = (await api.questions()).questions;
-    questionsError.value = null;
-  } catch (error) {
-    questionsError.value = asApiError(error);
-  }
+  await api.questions().then((page) => { questions.value = page.questions; questionsError.value = null; }, (error) => { questionsError.value = asApiError(error); });
   questionsRead.value = true;
 }
 
@@ -87,10 +82,7 @@ function openQuestions(onStatus: (status: StreamStatus) => void, onChange: () =>
     ...(hiddenMs === undefined ? {} : { hiddenMs }),
     onEvent: ({ event }) => { if (event === "questions") onChange(); },
     onGap: onChange,
-    onStatus: (status) => {
-      onStatus(status);
-      if (status === "open") onChange();
-    },
+    onStatus: (status) => { onStatus(status); if (status === "open") onChange(); },
     onRefused: onChange,
   });
 }

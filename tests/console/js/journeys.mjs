@@ -142,6 +142,24 @@ test("a page is made, and an element of it is marked and changed", async () => {
   await tab.frameLocator("iframe").getByRole("heading", { name: "Bread at four" }).waitFor();
 });
 
+test("the check of a page leads to the field that it asks for, and the field is saved as a version", async () => {
+  await offline.send("POST", "/api/pages/checked/chat", { message: EXAMPLES.page_builder });
+  const tab = await open(offline, "/c/checked");
+  await tab.getByText(/of a page that is published/).click();
+  const rule = tab.getByRole("row", { name: /^description/ });
+  assert.doesNotMatch(await rule.innerText(), /PATCH/);
+  await rule.getByRole("button", { name: "Edit page" }).click();
+  const field = tab.getByLabel("Description of page");
+  await until(() => field.evaluate((box) => box === document.activeElement), "the field has the focus");
+  await picture(tab, "page-description");
+  await field.fill("Bread from our oven at four each day, in the old town of Lyon, for all who rise early.");
+  await tab.getByRole("button", { name: "Save the description" }).click();
+  await tab.getByText(/Saved as v\d/).waitFor();
+  await tab.getByRole("row", { name: /^description 86 characters pass/ }).waitFor();
+  await tab.getByRole("row", { name: /^one primary action/ }).waitFor();
+  assert.deepEqual(await faultsOf(tab), []);
+});
+
 test("a request is edited and sent again from the point before it, which leaves the later turn behind", async () => {
   const tab = await open(offline, "/");
   await start(tab, "ad_creation", EXAMPLES.ad_creation);

@@ -1,14 +1,14 @@
-// A page: its preview at three widths; an element that is clicked is "this", and its text can be edited in place.
+// A page: its preview at three widths; an element that is clicked is "this", and its texts can be edited in place.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { get, path, post, request } from "../api.ts";
-import { shorten, words } from "../format.ts";
+import { count, shorten, words } from "../format.ts";
 import { act, mayWrite, notify } from "../store.ts";
 import "../styles/page.css";
 import { Checks } from "../ui/checks.tsx";
 import { Icon } from "../ui/icon.tsx";
 import { Failure, Loading } from "../ui/states.tsx";
 import { useRead, useScale } from "../ui/use_read.ts";
-import { elementsOf, type PageElement } from "./page_elements.ts";
+import { elementsOf, fieldsOf, ROOT, type PageElement } from "./page_elements.ts";
 import type { PanelEntry, PanelProps } from "./panel.ts";
 import { TakeWithYou } from "./take_with_you.tsx";
 import { useTyped } from "./words_editor.tsx";
@@ -32,7 +32,7 @@ function Preview({ view, width, selected, onSelect }: { view: PageView; width: n
     if (!document?.body) return undefined;
     setHeight(document.body.scrollHeight);
     const target = (event: Event) => (event.target as Element).closest<HTMLElement>("[id]");
-    const click = (event: Event) => { event.preventDefault(); const id = target(event)?.id ?? null; onSelect(id === "page" ? null : id); };
+    const click = (event: Event) => { event.preventDefault(); const id = target(event)?.id ?? null; onSelect(id === ROOT ? null : id); };
     document.addEventListener("click", click, true);
     document.body.style.cursor = "pointer";
     for (const one of document.querySelectorAll<HTMLElement>("[id]")) {
@@ -50,46 +50,59 @@ function Preview({ view, width, selected, onSelect }: { view: PageView; width: n
   );
 }
 
-function ElementBar({ props, view, element, onClose }: { props: PanelProps; view: PageView; element: PageElement; onClose: () => void }) {
-  const { typed: text, type: setText, save, problem } = useTyped(element.content ?? "", view.versionId, props.changed);
-  const locked = view.locks.some((one) => one.elementId === element.id);
+/** A text or an attribute of an element; a check that leads to it focuses it. */
+function ElementField({ props, view, element, attribute, label, focused, locked }: { props: PanelProps; view: PageView; element: PageElement; attribute: string; label: string; focused: boolean; locked: boolean }) {
+  const field = useRef<HTMLTextAreaElement>(null);
+  const value = (attribute ? element.attributes?.[attribute] : element.content) ?? "";
+  const { typed, type, save, problem } = useTyped(value, view.versionId, props.changed);
+  useEffect(() => { if (focused) field.current?.focus(); }, [focused]);
   const submit = (event: Event) => {
     event.preventDefault();
-    const saved = request<{ id?: string }>("PATCH", path`/api/pages/${view.pageId}/elements/${element.id}`, { content: text, version: view.versionId ?? "start" });
+    const change = attribute ? { attributes: { [attribute]: typed.trim() || null } } : { content: typed };
+    const saved = request<{ id?: string }>("PATCH", path`/api/pages/${view.pageId}/elements/${element.id}`, { ...change, version: view.versionId ?? "start" });
     save(saved, (reply) => { notify(reply.id ? `Saved as ${reply.id}` : "Saved as a new version"); props.changed(); });
   };
-  const lock = () => act(request(locked ? "DELETE" : "PUT", path`/api/pages/${view.pageId}/locks/${element.id}`), `${element.id} ${locked ? "can be changed again" : "stays as it is"}`, props.changed);
   return (
-    <form class="part element-bar" onSubmit={submit} onKeyDown={(event) => event.key === "Escape" && onClose()}>
+    <form class="field" onSubmit={submit}>
+      {attribute && <span class="label">{label}{typed.length > 20 && <span class="optional num"> {count(typed.length, "character")}</span>}</span>}
+      <textarea ref={field} aria-label={`${label} of ${element.id}`} rows={typed.length > 60 || !attribute ? 2 : 1} value={typed} readOnly={!mayWrite.value} disabled={locked || props.busy} onInput={(event) => type(event.currentTarget.value)} />
+      {problem}
+      {mayWrite.value && (!attribute || typed !== value) && <div class="actions end"><button type="submit" class="button small primary" disabled={locked || props.busy || typed.trim() === value}>Save the {label.toLowerCase()}</button></div>}
+    </form>
+  );
+}
+
+function ElementBar({ props, view, element, focus, onClose }: { props: PanelProps; view: PageView; element: PageElement; focus: string; onClose: () => void }) {
+  const locked = view.locks.some((one) => one.elementId === element.id);
+  const lock = () => act(request(locked ? "DELETE" : "PUT", path`/api/pages/${view.pageId}/locks/${element.id}`), `${element.id} ${locked ? "can be changed again" : "stays as it is"}`, props.changed);
+  const fields = fieldsOf(element);
+  return (
+    <section class="part element-bar" aria-label={element.id} onKeyDown={(event) => event.key === "Escape" && onClose()}>
       <header class="part-head">
         <h3>{words(element.label ?? element.type)}</h3>
         <code class="muted">{element.id}</code>
         <button type="button" class="icon-button end" disabled={!mayWrite.value} aria-pressed={locked} aria-label={locked ? "Unlock this element" : "Lock this element"} onClick={lock}><Icon name={locked ? "lock" : "unlock"} size={18} /></button>
         <button type="button" class="icon-button" aria-label="Clear the selection" onClick={onClose}><Icon name="close" size={18} /></button>
       </header>
-      {element.content === undefined
-        ? <p class="help">It has no text of its own.</p>
-        : <textarea aria-label={`Text of ${element.id}`} rows={2} value={text} readOnly={!mayWrite.value} disabled={locked || props.busy} onInput={(event) => setText(event.currentTarget.value)} />}
-      {problem}
-      {mayWrite.value && <div class="actions">
-        <p class="help">Write “make this blue” in the conversation: “this” is the marked element.</p>
-        {element.content !== undefined && <button type="submit" class="button small primary end" disabled={locked || props.busy || text === element.content}>Save the text</button>}
-      </div>}
-    </form>
+      {fields.length === 0 && <p class="help">It has no text of its own.</p>}
+      {fields.map(([attribute, label]) => <ElementField key={attribute} {...{ props, view, element, attribute, label, locked }} focused={focus === label.toLowerCase()} />)}
+      {mayWrite.value && <p class="help">{element.id === ROOT ? "Search engines and shared links show them." : "Write “make this blue” in the conversation: “this” is the marked element."}</p>}
+    </section>
   );
 }
 
 function PagePanel(props: PanelProps) {
   const [width, setWidth] = useState(1280);
   const [selected, setSelected] = useState<string | null>(null);
+  const [focus, setFocus] = useState("");
   const marked = useRef<PageElement | null>(null);
-  const select = (id: string | null) => { setSelected(id); props.select(id); };
+  const select = (id: string | null, field = "") => { setSelected(id); setFocus(field); props.select(id); };
   useEffect(() => () => props.select(null), [props.id]);
   const [view, error] = useRead(() => get<PageView>(path`/api/pages/${props.id}`), [props.id, props.revision]);
   if (!view) return error ? <Failure error={error} /> : <Loading label="Reading the page" />;
   const elements = elementsOf(view.page.root);
   // One that a newer version does not have stays, with what was typed.
-  const element = elements.find((one) => one.id === selected) ?? (marked.current?.id === selected ? marked.current : null);
+  const element = [view.page.root, ...elements].find((one) => one.id === selected) ?? (marked.current?.id === selected ? marked.current : null);
   marked.current = element;
   const active = view.versionId === view.activeVersionId;
   const activate = () => act(post(path`/api/pages/${view.pageId}/versions/${view.versionId ?? ""}/activate`), `${view.versionId} is active`, props.changed);
@@ -103,16 +116,17 @@ function PagePanel(props: PanelProps) {
         {view.versionId && <span class="tag">{view.versionId}</span>}
         {view.versionId && (active ? <span class="pill ok"><span class="dot" aria-hidden="true" />Active</span> : mayWrite.value && <button type="button" class="button small" onClick={activate}>Activate</button>)}
       </div>
-      {element && <ElementBar key={element.id} props={props} view={view} element={element} onClose={() => select(null)} />}
+      {element && <ElementBar key={element.id} props={props} view={view} element={element} focus={focus} onClose={() => select(null)} />}
       <Preview view={view} width={width} selected={selected} onSelect={select} />
       <label class="field">
         <span class="label">Select an element</span>
         <select value={selected ?? ""} onChange={(event) => select(event.currentTarget.value || null)}>
           <option value="">None</option>
+          <option value={ROOT}>The page itself: title, description, language</option>
           {elements.map((one) => <option key={one.id} value={one.id}>{`${"\u2007".repeat(2 * one.depth)}${words(one.label ?? one.type)}${one.content ? `: ${shorten(one.content, 50)}` : ""}`}</option>)}
         </select>
       </label>
-      <Checks of="a page that is published" when={[view.pageId, view.versionId]} read={() => get(path`/api/pages/${view.pageId}/check`)} />
+      <Checks of="a page that is published" when={[view.pageId, view.versionId]} read={() => get(path`/api/pages/${view.pageId}/check`)} onOpen={select} />
       <TakeWithYou files={[
         ["HTML", path`/api/pages/${view.pageId}/export?view=attachment`, "one file"],
         ["ZIP", path`/api/pages/${view.pageId}/export?format=zip`, "with its images, to publish"],

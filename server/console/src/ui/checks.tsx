@@ -1,11 +1,13 @@
 // What was checked beside its rules: one line that says how many are not met, and a table.
+import { onPage } from "../api.ts";
 import { Failure } from "./states.tsx";
 import { useRead } from "./use_read.ts";
 
-interface Check { rule: string; measured: string; limit?: string; verdict: "pass" | "warn" | "fail"; remedy: string }
+interface Check { rule: string; measured: string; limit?: string; verdict: "pass" | "warn" | "fail"; remedy: string; elements?: string[] }
 interface Report { verdict: string; checks: Check[]; source?: string }
 
-export function Checks({ of, read, when }: { of: string; read: () => Promise<Report>; when: unknown[] }) {
+/** The rules; `onOpen` takes a part that breaks one, and the rule. */
+export function Checks({ of, read, when, onOpen }: { of: string; read: () => Promise<Report>; when: unknown[]; onOpen?: (part: string, rule: string) => void }) {
   const [report, error] = useRead(read, when);
   if (error) return <Failure error={error} />;
   if (!report) return null;
@@ -21,7 +23,9 @@ export function Checks({ of, read, when }: { of: string; read: () => Promise<Rep
         <thead><tr><th>Rule</th><th>Measured</th>{limits && <th>Limit</th>}<th>Verdict</th></tr></thead>
         <tbody>
           {checks.map((one) => (
-            <tr key={one.rule} class={one.verdict}><td>{one.rule}</td><td>{one.measured}</td>{limits && <td>{one.limit}</td>}<td>{one.verdict}{one.remedy && <span class="help"> {one.remedy}</span>}</td></tr>
+            <tr key={one.rule} class={one.verdict}><td>{one.rule}</td><td>{one.measured}</td>{limits && <td>{one.limit}</td>}<td>{one.verdict}{one.remedy && <span class="help"> {onPage(one.remedy)}</span>}
+              {onOpen && one.elements?.map((part) => <button key={part} type="button" class="tag link" onClick={() => onOpen(part, one.rule)}>Edit {part}</button>)}
+            </td></tr>
           ))}
         </tbody>
       </table>

@@ -19,11 +19,12 @@ async function readTitles(): Promise<Map<string, RecentThread>> {
   return new Map(threads.flatMap((one) => [[one.thread, one], [one.artefact?.id ?? one.thread, one]] as [string, RecentThread][]));
 }
 
-function ArtefactRow({ artefact, thread, onDeleted }: { artefact: ArtefactRef; thread: RecentThread | undefined; onDeleted: () => void }) {
+/** An artefact, or the thread of a workflow that keeps nothing else, which is not deleted here. */
+function ArtefactRow({ artefact, thread, onDeleted }: { artefact: ArtefactRef; thread: RecentThread | undefined; onDeleted?: () => void }) {
   const [asking, ask] = useState(false);
   const name = thread?.title || artefact.id;
   const remove = async () => {
-    if (await attempt(api.deleteArtefact(artefact.kind, artefact.id))) { notify(`“${name}” is deleted.`); onDeleted(); }
+    if (await attempt(api.deleteArtefact(artefact.kind, artefact.id))) { notify(`“${name}” is deleted.`); onDeleted?.(); }
   };
   return (
     <li class="row">
@@ -36,7 +37,7 @@ function ArtefactRow({ artefact, thread, onDeleted }: { artefact: ArtefactRef; t
         </p>
       </div>
       <a class="icon-button" href={path`/api/threads/${thread?.thread ?? artefact.id}/export`} download aria-label={`Export ${name}`}><Icon name="down" size={18} /></a>
-      {mayWrite.value && <button type="button" class="icon-button" aria-label={`Delete ${name}`} onClick={() => ask(true)}><Icon name="trash" size={18} /></button>}
+      {mayWrite.value && onDeleted && <button type="button" class="icon-button" aria-label={`Delete ${name}`} onClick={() => ask(true)}><Icon name="trash" size={18} /></button>}
       {asking && <Confirm title={`Delete this ${artefact.kind}?`} action="Delete" onConfirm={() => void remove()} onClose={() => ask(false)}
         lost={`“${name}” is deleted with all its versions, files, plans and its conversation. This cannot be undone. Export it first if you may need it.`} />}
     </li>
@@ -49,20 +50,7 @@ function ThreadList({ workflow }: { workflow: string }) {
   if (!threads) return error ? <Failure error={error} /> : <Loading label="Reading the list" />;
   const own = threads.filter((one) => one.workflow === workflow);
   if (own.length === 0) return <Empty icon="chart" title="No question was asked yet"><a href="/">Ask one on Home</a></Empty>;
-  return (
-    <ul class="rows">
-      {own.map((one) => (
-        <li class="row" key={one.thread}>
-          <KindIcon of={workflow} size={28} />
-          <div class="row-main">
-            <a class="row-title" data-row href={`/c/${encodeURIComponent(one.thread)}`}>{one.title || one.thread}</a>
-            <p class="meta"><Ago of={one.updatedAt} /></p>
-          </div>
-          <a class="icon-button" href={path`/api/threads/${one.thread}/export`} download aria-label={`Export ${one.title}`}><Icon name="down" size={18} /></a>
-        </li>
-      ))}
-    </ul>
-  );
+  return <ul class="rows">{own.map((one) => <ArtefactRow key={one.thread} artefact={{ kind: workflow, id: one.thread }} thread={one} />)}</ul>;
 }
 
 function ArtefactList({ kind }: { kind: string }) {

@@ -1,35 +1,26 @@
 // Change a field of the state at a checkpoint, and go on from there: the thread keeps what came after in its history.
 import { useState } from "preact/hooks";
-import { path, post, type ApiError } from "../api.ts";
+import { path, post } from "../api.ts";
 import { navigate } from "../router.ts";
-import { asApiError } from "../store.ts";
-import type { ThreadState } from "../types.ts";
+import type { Fields, ThreadState } from "../types.ts";
 import { Dialog } from "../ui/dialog.tsx";
 import { Failure } from "../ui/states.tsx";
+import { useCall } from "../ui/use_read.ts";
 
 export function ForkDialog({ thread, state, onClose }: { thread: string; state: ThreadState; onClose: () => void }) {
   const names = Object.keys(state.values).filter((one) => one !== "messages");
   const [name, choose] = useState(names[0] ?? "");
   const [text, setText] = useState(JSON.stringify(state.values[name] ?? null, null, 2));
-  const [error, setError] = useState<ApiError | null>(null);
   const [broken, setBroken] = useState("");
-  const [busy, setBusy] = useState(false);
+  const [error, call, busy] = useCall();
   const pick = (next: string) => { choose(next); setText(JSON.stringify(state.values[next] ?? null, null, 2)); setBroken(""); };
-  const fork = async (change: boolean) => {
-    let checkpoint = state.checkpoint;
-    setBusy(true);
-    try {
-      if (change) {
-        let value: unknown;
-        try { value = JSON.parse(text); } catch (failure) { setBroken((failure as Error).message); setBusy(false); return; }
-        checkpoint = (await post<{ checkpoint: ThreadState["checkpoint"] }>(path`/threads/${thread}/state`, { values: { [name]: value }, checkpoint })).checkpoint;
-      }
-      await post(path`/threads/${thread}/runs`, { assistant_id: state.metadata?.graph_id ?? "", input: null, checkpoint, stream_resumable: true, stream_mode: ["messages-tuple", "custom", "updates"] });
-      navigate(path`/c/${thread}`);
-    } catch (failure) {
-      setError(asApiError(failure));
-      setBusy(false);
-    }
+  const fork = async (values: Fields | null) => {
+    const { checkpoint } = values ? await post<Pick<ThreadState, "checkpoint">>(path`/threads/${thread}/state`, { values, checkpoint: state.checkpoint }) : state;
+    await post(path`/threads/${thread}/runs`, { assistant_id: state.metadata?.graph_id ?? "", input: null, checkpoint, stream_resumable: true, stream_mode: ["messages-tuple", "custom", "updates"] });
+  };
+  const go = (values: Fields | null) => void call(fork(values), () => navigate(path`/c/${thread}`));
+  const change = () => {
+    try { go({ [name]: JSON.parse(text) }); } catch (failure) { setBroken((failure as Error).message); }
   };
   return (
     <Dialog title="Continue from this checkpoint" onClose={onClose} wide>
@@ -47,8 +38,8 @@ export function ForkDialog({ thread, state, onClose }: { thread: string; state: 
       )}
       {error && <Failure error={error} />}
       <div class="actions end">
-        <button type="button" class="button" disabled={busy} onClick={() => void fork(false)}>Continue unchanged</button>
-        <button type="button" class="button primary" disabled={busy || names.length === 0} onClick={() => void fork(true)}>Change it and continue</button>
+        <button type="button" class="button" disabled={busy} onClick={() => go(null)}>Continue unchanged</button>
+        <button type="button" class="button primary" disabled={busy || names.length === 0} onClick={change}>Change it and continue</button>
       </div>
     </Dialog>
   );

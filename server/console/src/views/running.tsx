@@ -12,14 +12,7 @@ const failure = signal<ApiError | null>(null);
 const stopping = signal<ReadonlySet<string>>(new Set());
 const POLL_MS = 2_500;
 
-async function read(): Promise<void> {
-  try {
-    runningRuns.value = await api.running();
-    failure.value = null;
-  } catch (error) {
-    failure.value = asApiError(error);
-  }
-}
+const read = () => api.running().then((runs) => { runningRuns.value = runs; failure.value = null; }, (error) => { failure.value = asApiError(error); });
 
 /** Read now and every few seconds while the page is visible; returns the way to end it. */
 export function watchRunning(): () => void {

@@ -153,7 +153,7 @@ class LessonPlanning(Planning):
 
 
 def _choice_in(text: str) -> str:
-    """Return the plain choice in words such as "choose 1 and 3"; empty for other words, and for a mere yes."""
+    """Return the plain choice in words such as "choose 1 and 3"; empty for other words and a mere yes."""
     words = text.strip(" .!").casefold()
     choice = words.removeprefix("please ").removeprefix("choose ").removesuffix(" facts")
     return choice if is_plain(choice) and not consent(choice) else ""

@@ -130,9 +130,10 @@ class OwnerData:
                 yield FileEntry(THREAD, {"id": thread, "artefactOnly": False}, content)
             except StorageDown:
                 raise
-            except Missing:
-                continue
             except CallsheetError as error:
+                # One that was deleted meanwhile is not missed; part of another one may be.
+                if not await threads.belongs_to(storage, thread, owner):
+                    continue
                 exported |= set(await threads.artefacts_of(storage, thread))
                 yield FileEntry(LEFT_OUT, {"thread": thread, "reason": error.message})
         for kind in dict.fromkeys(spec.artefact.kind for spec in self.ctx.workflows.specs.values()):

@@ -52,6 +52,8 @@ async def export_lines(
     `Busy` while a run is active, and `UnbuildableState` for a stored value that the serialiser cannot read.
     """
     async with threads.hold(source.storage, record.id, record.owner):
+        # A run may have ended since it was read.
+        record = await threads.get(source.storage, record.id, record.owner)
         checkpoints = await _checkpoints(source.saver, record.id)
         artefacts = await _artefacts(source, record)
         executions = [await _executions(source, record, one, checkpoints) for one in artefacts]

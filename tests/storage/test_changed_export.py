@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from redis import Redis
@@ -16,7 +17,7 @@ from tests.doubles.holding_proxy import HoldingProxy
 from tests.doubles.served import generate_ad, served_app
 from tests.lessons.lesson_client import SESSION, LessonClient
 from tests.pages.test_uploads import png
-from tests.storage.test_lifetimes import CountingClient, make_lesson
+from tests.storage.test_lifetimes import OFFLINE, CountingClient, make_lesson
 
 
 @pytest.fixture
@@ -32,13 +33,15 @@ async def proxy(tmp_path: Path, valkey_url: str) -> AsyncIterator[HoldingProxy]:
         yield held
 
 
-async def export_while(proxy: HoldingProxy, text: str, client: CountingClient, path: str) -> bytes:
-    """Return the owner's file; something is deleted when a message with this text is about to be sent."""
+async def export_while(
+    proxy: HoldingProxy, text: str, client: CountingClient, path: str, message: Any = None
+) -> bytes:
+    """Return the owner's file; once a message with this text is to be sent, something is deleted, or said."""
     async with served_app(proxy.url) as slow:
         proxy.hold(text)
         export = asyncio.create_task(slow.get("/api/data/export"))
         await asyncio.wait_for(proxy.has_held.wait(), 20)
-        await client.ok("DELETE", path)
+        await client.ok("POST" if message else "DELETE", path, message)
         proxy.release()
         return (await export).content
 
@@ -75,3 +78,17 @@ async def test_a_thread_whose_draft_is_deleted_during_an_export_is_named_as_left
     named = [line["data"] for line in lines if line["type"] == "left-out"]
     assert [(one["thread"], "'v22'" in one["reason"]) for one in named] == [(thread, True)]
     assert "thread-file" not in [line["type"] for line in lines]
+
+
+async def test_a_question_that_is_asked_during_an_export_waits_after_the_import(
+    client: CountingClient, proxy: HoldingProxy, inspector: Redis
+) -> None:
+    """The file had the thread as it was before the turn, with the states behind it."""
+    chat = "/api/pages/shop/chat"
+    await client.ok("POST", chat, {"message": "make the headline teal", **OFFLINE})
+    request = {"message": "delete the features section", **OFFLINE}
+    content = await export_while(proxy, keys.run_keys("shop").lease, client, chat, request)
+    inspector.flushdb()
+    await client.ok("POST", "/api/data/import", content=content)
+    assert (await client.ok("GET", "/threads/shop"))["status"] == "interrupted"
+    assert len((await client.ok("GET", "/api/questions"))["questions"]) == 1

@@ -279,8 +279,8 @@ async def _files(storage: Storage, artefact: Artefact) -> AsyncIterator[_Line]:
     """Yield the uploaded files, each followed by its bytes in pieces; not one that is deleted meanwhile."""
     for file_id, record in sorted((await files.records(storage, artefact)).items()):
         pieces = [piece async for piece in files.pieces(storage, artefact, file_id)]
-        is_whole = sum(map(len, pieces)) == record["size"]
-        if not is_whole and file_id not in await files.records(storage, artefact):
+        is_complete = sum(map(len, pieces)) == record["size"]
+        if not is_complete and file_id not in await files.records(storage, artefact):
             continue
         yield "file", {"id": file_id, **record}
         for piece in pieces:

@@ -80,7 +80,7 @@ async def test_a_thread_whose_draft_is_deleted_during_an_export_is_named_as_left
     assert "thread-file" not in [line["type"] for line in lines]
 
 
-async def test_a_question_that_is_asked_during_an_export_waits_after_the_import(
+async def test_a_pending_question_of_a_turn_during_an_export_is_in_the_file(
     client: CountingClient, proxy: HoldingProxy, inspector: Redis
 ) -> None:
     """The file had the thread as it was before the turn, with the states behind it."""

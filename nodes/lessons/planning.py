@@ -64,8 +64,9 @@ class LessonPlanning(Planning):
         session = await answer_session(self._workflow, state, runtime)
         if session.message is None or (name == selection.REQUEST and _answers_model(state, session)):
             return None
-        update = await QUESTIONS[name].answer_update(session, session.message)
-        if update == session.chat_update(session.message):
+        words = (_choice_in(session.message) if name == selection.REQUEST else "") or session.message
+        update = await QUESTIONS[name].answer_update(session, words)
+        if update == session.chat_update(words):
             # Words that answer nothing are for the model.
             return None
         return {**update, "answered": turn_id(state["messages"])} if update["plan"] else update
@@ -101,9 +102,8 @@ class LessonPlanning(Planning):
         """
         newest = state["messages"][-1] if state["messages"] else None
         words = newest.text.strip(" .!").casefold() if isinstance(newest, HumanMessage) else ""
-        choice = words.removeprefix("please ").removeprefix("choose ").removesuffix(" facts")
-        is_again = bool(_CHOOSE_AGAIN.fullmatch(words))
-        if not is_again and (not is_plain(choice) or consent(choice)):
+        choice, is_again = _choice_in(words), bool(_CHOOSE_AGAIN.fullmatch(words))
+        if not is_again and not choice:
             return None
         session = await answer_session(self._workflow, state, runtime)
         proposed = await session.newest("facts")
@@ -150,6 +150,13 @@ class LessonPlanning(Planning):
         update = decision_plan(self._workflow, str(uuid.uuid4()), words, calls)
         kept = {key: update[key] for key in ("plan", "decided", "problem")}
         return {**kept, "messages": [AIMessage(**update["messages"][0])], "chosen": None}
+
+
+def _choice_in(text: str) -> str:
+    """Return the plain choice in words such as "choose 1 and 3"; empty for other words and a mere yes."""
+    words = text.strip(" .!").casefold()
+    choice = words.removeprefix("please ").removeprefix("choose ").removesuffix(" facts")
+    return choice if is_plain(choice) and not consent(choice) else ""
 
 
 async def _with_stored(state: LessonState, newest: AnyMessage, scope: Scope) -> dict[str, str]:

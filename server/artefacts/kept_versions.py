@@ -113,11 +113,13 @@ class VersionRetention:
                 _, at = await artefact.remove_old_versions(old, at, _BATCH)
 
     async def _needs(self, one: _Owned, stream: str, newest: Version | None) -> set[str] | None:
-        """Return the versions of a stream that something needs; None while a run may add to them."""
+        """Return the versions of a stream that something needs; None while a run or an import goes on."""
         artefact = one.artefact
         meta = await artefact.meta()
         thread = await threads.find(self._ctx.storage, meta.get("thread") or "-", one.owner)
-        if meta.get("owner") != one.owner or (thread and thread.status == "busy"):
+        # The states that an import has yet to write may need any version.
+        is_changing = "importing" in meta or (thread and thread.status == "busy")
+        if meta.get("owner") != one.owner or is_changing:
             return None
         needed: _Needed = defaultdict(set)
         if newest:

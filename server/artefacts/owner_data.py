@@ -130,9 +130,10 @@ class OwnerData:
                 yield FileEntry(THREAD, {"id": thread, "artefactOnly": False}, content)
             except StorageDown:
                 raise
-            except Missing:
-                continue
             except CallsheetError as error:
+                # One that was deleted meanwhile is not missed; part of another one may be.
+                if not await threads.belongs_to(storage, thread, owner):
+                    continue
                 exported |= set(await threads.artefacts_of(storage, thread))
                 yield FileEntry(LEFT_OUT, {"thread": thread, "reason": error.message})
         for kind in dict.fromkeys(spec.artefact.kind for spec in self.ctx.workflows.specs.values()):
@@ -208,6 +209,11 @@ class OwnerData:
                 rows = [one.data for one in entries]
                 await asyncio.to_thread(_check_rows, kinds[name], rows)
                 existing += [f"{name} {one!r}" for one in await kinds[name].existing(self.owner, rows)]
+            elif name == CampaignRecords.name:
+                raise Invalid(
+                    f"the file has campaigns, and {_CAMPAIGNS!r} is not served here",
+                    remedy="serve it, or import the file elsewhere",
+                )
             else:
                 raise Invalid(f"the file has a line of the unknown type {name[:40]!r}", remedy=_REMEDY)
         # What an earlier import of the file has written exists and counts already.

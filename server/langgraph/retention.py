@@ -10,7 +10,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from callsheet.server.engine import background
 from callsheet.server.http.context import AppContext
-from callsheet.state.errors import Busy, Missing
+from callsheet.state.errors import Busy, Conflict, Missing
 from callsheet.storage import tool_calls
 from callsheet.storage.artefacts.artefacts import BOUND_KINDS, delete_bound
 from callsheet.storage.redis import health
@@ -96,7 +96,7 @@ async def _sweep_due(ctx: ThreadStorage) -> int:
 async def sweep(ctx: ThreadStorage, now_ms: int) -> int:
     """Expire the threads that are due at `now_ms`, and return their number.
 
-    A thread that a run holds is left to a later sweep; one that was used meanwhile is left alone.
+    A thread that a run or an import has is left to a later sweep; one that was used meanwhile is left alone.
     """
     count = 0
     while records := await threads.list_expired(ctx.storage, now_ms, _BATCH):
@@ -104,7 +104,7 @@ async def sweep(ctx: ThreadStorage, now_ms: int) -> int:
             # Without a minimum, a thread with a very short time to live would be due again in this sweep.
             delay_ms = max(_MIN_DELAY_MS, record.lifetime_ms if record.keeps_latest else 0)
             await threads.postpone(ctx.storage, record, now_ms + delay_ms)
-            with contextlib.suppress(Busy, Missing):
+            with contextlib.suppress(Busy, Conflict, Missing):
                 count += await expire_thread(ctx, record, now_ms)
     return count
 

@@ -93,6 +93,8 @@ WISHED: Final = "wishedSegments"
 """Key of a version's data: ids of the segments that were written again alone at a person's wish."""
 OWN_WORDS: Final = "ownWords"
 """Key of a version's data: the earlier version that has a person's words which were written again."""
+LOST: Final = "written again although"
+"""Beginning of a warning about a person's segments that were written again, with the version before."""
 _GRADES_OVER: Final = 1.0
 _HARDER: Final = "the words are of grade"
 
@@ -108,6 +110,20 @@ def own_segments(
     own = [one for one in data.get(OWN, ()) if one not in {*by_hand, *wished, *rewritten}]
     wishes = [one for one in data.get(WISHED, ()) if one not in {*by_hand, *wished, *rewritten}]
     return {OWN: [*own, *by_hand], WISHED: [*wishes, *wished]}
+
+
+def _still_lost(warnings: Sequence[str], reworded: Sequence[Kind]) -> tuple[str, ...]:
+    """Return the warnings of a narration after a person has given these segments words again."""
+    back, kept = {kind_name(kind) for kind in reworded}, list[str]()
+    for warning in warnings:
+        reason, _, rest = warning.partition(": ")
+        listed, _, version = rest.partition("; ")
+        names = [name for name in listed.split(", ") if name not in back]
+        if not reason.startswith(LOST):
+            kept.append(warning)
+        elif names:
+            kept.append(f"{reason}: {', '.join(names)}; {version}")
+    return tuple(kept)
 
 
 def length_words(planned_s: float, speech_s: float, sound_s: float | None = None) -> str:
@@ -374,7 +390,8 @@ def apply_edits(before: Narration, edits: Sequence[SegmentEdit]) -> Narration:
         if edit.narration is not None:
             parts = _split_sentences(edit.narration, old, before.language)
         new[old.id] = place_segments(by_type[old.type], parts, before.language, **{**unchanged, **changes})
-    return before.with_segments(new.values()).with_times(by_type.values())
+    left = before.model_copy(update={"warnings": _still_lost(before.warnings, reworded)})
+    return left.with_segments(new.values()).with_times(by_type.values())
 
 
 def restore_segments(current: Narration, earlier: Narration, segments: Sequence[str]) -> Narration:
@@ -399,7 +416,8 @@ def restore_segments(current: Narration, earlier: Narration, segments: Sequence[
                 f"segment {one.type!r} has {size} words, and {slot.duration:g} s allow {slot.budget}",
                 remedy="restore all of it",
             )
-    return current.with_segments(restored).with_times(times.values())
+    left = _still_lost(current.warnings, [one.type for one in restored])
+    return current.model_copy(update={"warnings": left}).with_segments(restored).with_times(times.values())
 
 
 def _split_sentences(text: str, old: Segment, language: str) -> tuple[Sentence, ...]:

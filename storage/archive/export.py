@@ -52,6 +52,8 @@ async def export_lines(
     `Busy` while a run is active, and `UnbuildableState` for a stored value that the serialiser cannot read.
     """
     async with threads.hold(source.storage, record.id, record.owner):
+        # A run may have ended since it was read.
+        record = await threads.get(source.storage, record.id, record.owner)
         checkpoints = await _checkpoints(source.saver, record.id)
         artefacts = await _artefacts(source, record)
         executions = [await _executions(source, record, one, checkpoints) for one in artefacts]
@@ -274,8 +276,12 @@ async def _artefact(source: ExportSource, artefact: Artefact) -> AsyncIterator[_
 
 
 async def _files(storage: Storage, artefact: Artefact) -> AsyncIterator[_Line]:
-    """Yield the uploaded files, each followed by its bytes in pieces."""
+    """Yield the uploaded files, each followed by its bytes in pieces; not one that is deleted meanwhile."""
     for file_id, record in sorted((await files.records(storage, artefact)).items()):
+        pieces = [piece async for piece in files.pieces(storage, artefact, file_id)]
+        is_complete = sum(map(len, pieces)) == record["size"]
+        if not is_complete and file_id not in await files.records(storage, artefact):
+            continue
         yield "file", {"id": file_id, **record}
-        async for piece in files.pieces(storage, artefact, file_id):
+        for piece in pieces:
             yield "piece", {"base64": b64encode(piece).decode()}

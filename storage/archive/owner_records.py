@@ -41,8 +41,9 @@ end
 return new
 """)
 _ADD_ASSISTANT: Final = Script("""
-redis.call('HSETNX', KEYS[1], ARGV[1], ARGV[2])
-if redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then return 0 end
+if redis.call('HSETNX', KEYS[1], ARGV[1], ARGV[2]) == 0 then
+  return redis.call('HGET', KEYS[1], ARGV[1]) == ARGV[2] and 1 or 0
+end
 redis.call('DEL', KEYS[2])
 for i = 3, #ARGV do redis.call('RPUSH', KEYS[2], ARGV[i]) end
 return 1
@@ -53,8 +54,8 @@ local item, index, vectors = unpack(KEYS)
 local left = tonumber(ARGV[3])
 if left > 0 then left = left - now_ms() end
 if ARGV[3] ~= '0' and left <= 0 then return 0 end
-redis.call('SETNX', item, ARGV[2])
-if redis.call('GET', item) ~= ARGV[2] then return 0 end
+-- One that is there keeps its lifetime, which a read may have renewed.
+if redis.call('SETNX', item, ARGV[2]) == 0 then return redis.call('GET', item) == ARGV[2] and 1 or 0 end
 redis.call('ZADD', index, 0, ARGV[1])
 if ARGV[4] ~= '' then redis.call('SET', vectors, ARGV[4]) end
 if left > 0 then

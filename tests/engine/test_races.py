@@ -196,6 +196,15 @@ async def test_a_sweep_keeps_a_thread_whose_ttl_is_extended_during_the_sweep(
     ]
 
 
+async def test_a_sweep_continues_after_a_thread_whose_import_was_cut(
+    http: httpx.AsyncClient, context: AppContext
+) -> None:
+    cut, remaining = [await create_thread(context, ttl={"ttl": 1, "strategy": "delete"}) for _ in range(2)]
+    await context.storage.redis.hset(keys.thread_meta(cut), "import", "a")
+    assert await retention.sweep(context, int(time.time() * 1000) + 90_000) == 1
+    assert [(await http.get(f"/threads/{thread}")).status_code for thread in (cut, remaining)] == [200, 404]
+
+
 async def test_a_sweep_continues_after_a_thread_that_another_process_deleted(
     http: httpx.AsyncClient, context: AppContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -466,6 +466,12 @@ async def test_a_segment_that_a_person_changed_is_named_where_it_is_written_agai
     assert words not in json.dumps(reply["narration"])
     warning = "written again although you had changed it: hook; v2 has your words"
     assert warning in reply["narration"]["warnings"]
+    other = {"segments": [{"id": "conclusion", "narration": "Leaves are green."}]}
+    edited = ok(await lesson_client.request("PATCH", NARRATION, json=other))
+    assert warning in edited["narration"]["warnings"]
+    shorter = {"segments": [{"id": "hook", "narration": "Why are leaves green?"}]}
+    edited = ok(await lesson_client.request("PATCH", NARRATION, json=shorter))
+    assert warning not in edited["narration"]["warnings"], "the person has put words in it again"
     again = await lesson_client.send("make it 90 seconds")
     assert warning not in again["narration"]["warnings"]
 

@@ -54,3 +54,18 @@ async def test_an_unknown_number_is_refused_and_changes_nothing(lesson_client: L
     reply = await lesson_client.send("choose 9")
     assert "there is no fact 9" in reply["message"].casefold()
     assert (len(reply["confirmedFacts"]), reply["waitsFor"]) == (3, None)
+
+
+async def test_the_words_that_choose_without_a_question_choose_while_it_is_open(
+    lesson_client: LessonClient,
+) -> None:
+    """They were not understood then."""
+    await narrate(lesson_client)
+    await lesson_client.send("Choose the facts again")
+    refused = await lesson_client.send("choose 1 and 9")
+    assert "there is no fact 9" in refused["message"].casefold()
+    assert refused["waitsFor"] == "select_facts"
+    chosen = await lesson_client.send("Choose 1, 2 and 4")
+    assert (len(chosen["confirmedFacts"]), chosen["waitsFor"]) == (3, None)
+    await lesson_client.send("Choose the facts again")
+    assert len((await lesson_client.send("choose all"))["confirmedFacts"]) == 7

@@ -173,3 +173,14 @@ def test_a_narrations_length_is_planned_with_its_speech_by_estimate_or_measured(
     assert narration.length_words(60.0, 38.4) == planned
     measured = "planned for 60 s; the sound lasts 42.1 s, 38.4 s of it spoken (measured)"
     assert narration.length_words(60.0, 38.44, 42.06) == measured
+
+
+def test_a_warning_about_lost_words_goes_once_the_person_has_given_the_segments_words_again():
+    lost = "written again although you had changed it: hook, concept introduction; v2 has your words"
+    current = leaf_narration().model_copy(update={"warnings": ("check the hook", lost)})
+    edited = apply_edits(current, [SegmentEdit(id="hook", narration="Why?")])
+    rest = "written again although you had changed it: concept introduction; v2 has your words"
+    assert edited.warnings == ("check the hook", rest)
+    assert apply_edits(current, [SegmentEdit(id="hook", visual_guidance="a leaf")]).warnings[1] == lost
+    restored = restore_segments(edited, leaf_narration(), ["concept_introduction"])
+    assert restored.warnings == ("check the hook",)

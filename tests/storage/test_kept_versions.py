@@ -20,6 +20,7 @@ from callsheet.storage import Storage, indexes
 from callsheet.storage.artefacts import recordings
 from callsheet.storage.artefacts.artefacts import Artefact, NewVersion, OldVersions
 from callsheet.storage.artefacts.scripts import REMOVE_OLD
+from callsheet.storage.redis import keys
 from callsheet.storage.redis.scripts import read_time_ms
 from tests.doubles.holding_proxy import HoldingProxy
 from tests.doubles.killing import WarmParent
@@ -167,6 +168,21 @@ async def test_without_the_setting_every_version_stays(valkey_url: str, storage:
         await eventually(are_five, "the versions of the only owner who keeps five are removed")
     async with served_app(valkey_url) as client:
         assert (await client.get("/api/artefacts/ad/first/music/v1")).status_code == 200
+    assert len(await ids_of(first)) == 30
+
+
+async def test_an_artefact_keeps_all_versions_while_its_import_is_not_finished(
+    valkey_url: str, storage: Storage, inspector: Redis
+) -> None:
+    """A question in a state that the import had yet to write lost the version it named."""
+    first, last = await new_ad(storage, "first", 30), await new_ad(storage, "last", 30)
+    inspector.hset(keys.artefact_meta("ad", "first"), "importing", "a:1")
+    async with served_app(valkey_url, kept_versions="5"):
+
+        async def are_five() -> bool:
+            return len(await ids_of(last)) == 5
+
+        await eventually(are_five, "the versions of the other ad are removed")
     assert len(await ids_of(first)) == 30
 
 

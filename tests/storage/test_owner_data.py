@@ -225,6 +225,22 @@ async def test_a_thread_of_a_workflow_that_is_not_served_is_left_out_and_named(
     assert lines[-1]["type"] == "end"
 
 
+async def test_campaigns_are_refused_by_a_server_without_their_workflow(
+    client: CountingClient, valkey_url: str, inspector: Redis
+) -> None:
+    """Their lines were "of the unknown type 'campaign'", and the remedy was another export."""
+    await make_campaigns(client, "c")
+    content = await export_data(client)
+    inspector.flushdb()
+    graphs = {name: graph for name, graph in OURS.graphs.items() if name != "campaign_search"}
+    app = create_app(Settings(redis_url=valkey_url), graphs)
+    async with app.router.lifespan_context(app), app_client(app) as http:
+        reply = await http.post("/api/data/import", content=content)
+    assert (reply.status_code, "'campaign_search' is not served here" in reply.text) == (422, True), (
+        reply.text
+    )
+
+
 async def test_only_an_admin_exports_and_imports_the_data_of_others(
     valkey_url: str, storage: Storage
 ) -> None:

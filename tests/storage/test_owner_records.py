@@ -4,8 +4,10 @@ from typing import Any
 
 import pytest
 
-from callsheet.storage import Storage
+from callsheet.storage import Storage, store
 from callsheet.storage.archive.owner_records import RecordKind, Row, record_kinds
+from callsheet.storage.redis import keys
+from callsheet.storage.redis.scripts import read_time_ms
 
 ITEM: dict[str, Any] = {
     "namespace": ["notes"],
@@ -55,3 +57,16 @@ async def test_what_an_owner_has_made_during_an_import_stays_when_it_fails(
     assert await read(kind) == before
     await kind.remove("anna", [written])
     assert await read(kind) == []
+
+
+async def test_an_item_that_is_imported_again_keeps_the_lifetime_that_a_read_has_renewed(
+    storage: Storage,
+) -> None:
+    """It ended with the lifetime of the file."""
+    kind, now_ms = kind_of(storage, "item"), await read_time_ms(storage.redis)
+    row = {**ITEM, "value": {"text": "x"}, "lifetimeMs": 60_000, "expiresMs": now_ms + 60_000}
+    assert len(await write(kind, row)) == 1
+    key = keys.store_item("anna", store.member_of(row["namespace"], row["key"]))
+    await storage.redis.pexpire(key, 600_000)
+    assert len(await write(kind, row)) == 1
+    assert await storage.redis.pttl(key) > 60_000

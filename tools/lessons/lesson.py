@@ -182,7 +182,7 @@ def _lost_wishes(args: NarrationRequest, written: WrittenNarration, newest: Vers
         lost = [one for one in newest.data.get(key, ()) if one in written.changed and one not in named]
         if lost:
             names = ", ".join(map(narration.kind_name, lost))
-            warnings.append(f"written again although {done[0]}: {names}; {newest.id} has {done[1]}")
+            warnings.append(f"{narration.LOST} {done[0]}: {names}; {newest.id} has {done[1]}")
     return warnings
 
 

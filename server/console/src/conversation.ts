@@ -179,7 +179,8 @@ export function itemsOf(values: Fields, before: Item[] = []): Item[] {
       if (shown && !plan) items.push(shown);
       else if (listed.length > 0) items.push({ type: "steps", id: groupId(before, plan ?? "", `${call.id}:plan`), plan: plan ?? "", steps: listed, call: call.id });
     }
-    const { receipt } = message.additional_kwargs ?? {};
+    const { receipt, searchExtent } = message.additional_kwargs ?? {};
+    if (searchExtent && !text.includes(searchExtent.text)) items.push({ type: "receipt", id: `${id}:extent`, receipt: { ...searchExtent, changed: [], problems: [] } });
     if (receipt) items.push({ type: "receipt", id: `${id}:receipt`, receipt });
   }
   // What a person undid, restored or had done again was no call of a model; of earlier turns it is not kept.

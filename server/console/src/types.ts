@@ -112,7 +112,7 @@ export interface WireMessage {
   tool_calls?: ToolCall[];
   tool_call_id?: string;
   status?: string;
-  additional_kwargs?: { receipt?: TurnReceipt; entered?: string | Record<string, string> };
+  additional_kwargs?: { receipt?: TurnReceipt; searchExtent?: { text: string }; entered?: string | Record<string, string> };
   /** In the reply to a plan: what its steps are called. */
   artifact?: { plan?: string; titles?: Record<string, string> } | null;
 }
@@ -121,9 +121,7 @@ export interface WireMessage {
 export interface TurnReceipt {
   text: string;
   changed: { name: string; stream: string; versionId: string }[];
-  unchanged: number;
   problems: string[];
-  notes: string[];
 }
 
 export interface StepResult {

@@ -14,7 +14,7 @@ from callsheet.nodes.workflow import WorkflowSpec
 from callsheet.state.campaigns.answers import MAX_STATEMENTS, MAX_TEXT, Answer, Statement, problems
 from callsheet.state.campaigns.counting import match_words
 from callsheet.state.campaigns.evidence import evidence_of
-from callsheet.state.campaigns.workflow import CampaignState
+from callsheet.state.campaigns.workflow import EXTENT, CampaignState, SearchExtent
 from callsheet.state.conversation import calls_of
 from callsheet.state.errors import Invalid
 from callsheet.state.languages import detect
@@ -90,7 +90,8 @@ class CampaignPlanning(Planning):
     def text_of_results(self, workflow: WorkflowSpec[Any], state: CampaignState) -> str:
         """Return an answer made from the last result alone."""
         del workflow
-        return _with_search_note(result_text(known_results(state)), state)
+        extent, text = _search_extent(state), result_text(known_results(state))
+        return f"{text}\n\n{extent['text']}" if extent else text
 
     def _check(
         self, state: CampaignState, answer: AIMessage, given: Answer, outputs: Sequence[Mapping[str, Any]]
@@ -113,14 +114,17 @@ class CampaignPlanning(Planning):
         kept = [one for one, reasons in zip(given.statements, wrong, strict=True) if not reasons]
         if not calls:
             checked = _text(kept, len(faults), outputs) if faults else str(answer.text)
-            text = _with_search_note(without_images(checked), state)
             # With the same id it takes the place of what the model wrote.
-            shown = [] if text == answer.text else [answer.model_copy(update={"content": text})]
+            complete = _with_extent(answer, without_images(checked), state)
+            shown = [] if complete == answer else [complete]
             return Planned(None, shown, {"checks": 0, **({"truncated": True} if faults else {})})
-        text = _with_search_note(without_images(_text(kept, len(faults), outputs)), state)
+        text = without_images(_text(kept, len(faults), outputs))
         return Planned(
             None,
-            [tool_message(str(calls[0]["id"]), ANSWER, {"sent": True}), AIMessage(text)],
+            [
+                tool_message(str(calls[0]["id"]), ANSWER, {"sent": True}),
+                _with_extent(AIMessage(text), text, state),
+            ],
             {"suggestions": given.suggestions, "checks": 0},
         )
 
@@ -136,8 +140,9 @@ class CampaignPlanning(Planning):
         checks = state.get("checks", 0)
         if checks < MAX_CHECKS:
             return Planned(None, [tool_message(call, ANSWER, outcome.output)], {"checks": checks + 1})
-        text = _with_search_note(without_images(result_text(outputs)), state)
-        return Planned(None, [tool_message(call, ANSWER, {"sent": False}), AIMessage(text)], {"checks": 0})
+        text = without_images(result_text(outputs))
+        message = _with_extent(AIMessage(text), text, state)
+        return Planned(None, [tool_message(call, ANSWER, {"sent": False}), message], {"checks": 0})
 
 
 def _without_words(answer: AIMessage) -> list[AIMessage]:
@@ -184,12 +189,33 @@ def known_results(state: CampaignState) -> list[Mapping[str, Any]]:
     return [earlier, *turn]
 
 
-def _with_search_note(text: str, state: CampaignState) -> str:
-    """Return an answer with what its last search looked at, where that is not all that a reader may think."""
+def _with_extent(answer: AIMessage, text: str, state: CampaignState) -> AIMessage:
+    """Return an answer with this text, and the extent of its last search as data beside it.
+
+    A text in English has it as words, too; in another language those would be a second one.
+    """
+    extent = _search_extent(state)
+    if extent is None:
+        return answer if text == answer.text else answer.model_copy(update={"content": text})
+    is_english = detect(text) in {None, "english"}
+    content = f"{text}\n\n{extent['text']}" if is_english else text
+    kwargs = {**answer.additional_kwargs, EXTENT: extent}
+    return answer.model_copy(update={"content": content, "additional_kwargs": kwargs})
+
+
+def _search_extent(state: CampaignState) -> SearchExtent | None:
+    """Return the extent of the turn's last search, where it is not all that a reader may think."""
     outputs = [one["output"] for one in state.get("results", ()) if "count" in one["output"]]
-    # An answer in another language has only the model's words for it.
-    note = _search_note(outputs[-1]) if outputs and detect(text) in {None, "english"} else ""
-    return f"{text}\n\n{note}" if note else text
+    if not outputs or not (text := _search_note(outputs[-1])):
+        return None
+    last = outputs[-1]
+    return SearchExtent(
+        by=last["by"],
+        filters=[*last["detectedFilters"]],
+        absentValues=[*last.get(ABSENT, ())],
+        noOffers=bool(last.get(NO_OFFERS)),
+        text=text,
+    )
 
 
 def _search_note(output: Mapping[str, Any]) -> str:

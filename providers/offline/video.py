@@ -2,7 +2,8 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import mean
 from typing import Any, Final
 
 from callsheet.providers.offline.conversation import OfflineConversation, OfflineReply, PlannedCall
@@ -93,15 +94,10 @@ def _like(scene: Mapping[str, Any], example: Mapping[str, Any], *, everything: b
         change["change"] = [{"id": "all", "font": fonts[0]}] if fonts else []
         moves = [each for element in example["elements"] for each in element["animations"]]
         change["animations"] = [
-            {"element": "all", "kind": kind, "duration": _mean(each["duration"] for each in moves)}
+            {"element": "all", "kind": kind, "duration": round(mean(each["duration"] for each in moves))}
             for kind in dict.fromkeys(each["kind"] for each in moves)
         ]
     return {name: value for name, value in change.items() if value is not None}
-
-
-def _mean(frames: Iterable[int]) -> int:
-    known = [*frames]
-    return round(sum(known) / len(known))
 
 
 def _colors(scene: Mapping[str, Any]) -> list[str]:

@@ -212,13 +212,18 @@ def question_text(question: Any) -> str:
 
 
 def last_message(state: Mapping[str, Any]) -> str:
-    """Return the newest turn's last message of the model without tool calls; empty for none."""
+    """Return the text of the newest turn's last message of the model; empty for none."""
+    return last_answer(state).text
+
+
+def last_answer(state: Mapping[str, Any]) -> AIMessage:
+    """Return the newest turn's last message of the model without tool calls; an empty one for none."""
     for message in reversed(state.get("messages", ())):
         if isinstance(message, HumanMessage):
             break
         if isinstance(message, AIMessage) and not conversation.calls_of(message):
-            return message.text
-    return ""
+            return message
+    return AIMessage("")
 
 
 def usage(state: Mapping[str, Any]) -> dict[str, int]:

@@ -11,6 +11,7 @@ from callsheet.state.campaigns.campaign import Campaign
 from callsheet.state.campaigns.filters import DateRange
 from callsheet.state.campaigns.importing import ImportOptions
 from callsheet.state.campaigns.reading import LooseFilters
+from callsheet.state.campaigns.workflow import SearchExtent
 from callsheet.state.errors import Invalid
 from callsheet.storage.campaigns.index import SortBy
 
@@ -72,6 +73,8 @@ class CampaignAnswer(TypedDict):
     suggestions: list[str]
     truncated: bool
     """True if the turn ended at its bound of searches."""
+    searchExtent: SearchExtent | None
+    """Null where the last search looked at all that one may think; beside answers in any language."""
     notes: list[str]
     """In the first reply of a conversation, that the sample library of invented campaigns is searched."""
     steps: list[ToolCall]

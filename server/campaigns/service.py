@@ -17,7 +17,7 @@ from callsheet.server.artefacts.service import (
     require_not_paused,
     run_request,
 )
-from callsheet.server.artefacts.views import last_message, tool_calls, turn_outcome, turn_use, usage
+from callsheet.server.artefacts.views import last_answer, tool_calls, turn_outcome, turn_use, usage
 from callsheet.server.campaigns.schemas import CampaignChat
 from callsheet.server.engine.execution import BuildReply
 from callsheet.server.engine.worker import Worker
@@ -26,7 +26,7 @@ from callsheet.state.approvals import consent
 from callsheet.state.campaigns.campaign import Campaign
 from callsheet.state.campaigns.filters import Filters
 from callsheet.state.campaigns.reading import LooseFilters
-from callsheet.state.campaigns.workflow import EARLIER_SOURCES, LastResult
+from callsheet.state.campaigns.workflow import EARLIER_SOURCES, EXTENT, LastResult
 from callsheet.state.errors import Conflict, Invalid, Missing, Refused
 from callsheet.storage.campaigns.index import CampaignIndex
 from callsheet.storage.redis.connection import Storage
@@ -134,10 +134,10 @@ def turn_view(thread_id: str, state: Mapping[str, Any]) -> dict[str, Any]:
     """Return the reply to a question."""
     interrupts = state.get("__interrupt__") or ()
     question = question_view(interrupts[0].id, interrupts[0].value) if interrupts else None
-    shown = _shown_campaigns(state)
+    shown, answer = _shown_campaigns(state), last_answer(state)
     return {
         "conversationId": thread_id,
-        "response": question["actions"][0]["description"] if question else last_message(state),
+        "response": question["actions"][0]["description"] if question else answer.text,
         "outcome": turn_outcome(state),
         "question": question,
         **shown,
@@ -145,6 +145,7 @@ def turn_view(thread_id: str, state: Mapping[str, Any]) -> dict[str, Any]:
         "detectedFilters": state.get("detected_filters") or {},
         "suggestions": state.get("suggestions") or [],
         "truncated": bool(state.get("truncated")),
+        "searchExtent": None if question else answer.additional_kwargs.get(EXTENT),
         "steps": tool_calls(state, lambda output: for_model(dict(output))),
         "provider": state.get("provider", ""),
         "providerReason": state.get("provider_reason", ""),

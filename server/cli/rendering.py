@@ -51,7 +51,9 @@ def turn_parts(kind: Kind, reply: View, view: View) -> Iterator[RenderableType]:
     message = reply.get("response") if kind is CAMPAIGNS else reply.get("message")
     if message:
         yield text(message)
-    yield from (text(note, "dim") for note in reply.get("notes") or () if kind is CAMPAIGNS)
+    extent = (reply.get("searchExtent") or {}).get("text", "")
+    notes = [*([extent] if extent not in (message or "") else []), *(reply.get("notes") or ())]
+    yield from (text(note, "dim") for note in notes if kind is CAMPAIGNS)
     receipt = reply.get("receipt")
     if receipt and receipt["text"] not in (message or ""):
         line = receipt["text"]

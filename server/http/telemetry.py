@@ -26,7 +26,7 @@ _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "O
 _ID: Final = re.compile(r"[\w.-]{1,64}")
 _SERVER_FAULT: Final = 500
 _CALLER_GONE: Final = 499
-"""Status counted for a caller who closed the connection; nobody receives it."""
+"""Status counted for a caller who closed the connection before the reply; nobody receives it."""
 _log = logging.getLogger(logs.REQUEST_LOGGER)
 
 
@@ -45,13 +45,13 @@ class TelemetryMiddleware:
         headers = Headers(scope=scope)
         sent_id = headers.get(REQUEST_ID, "")
         request_id = sent_id if _ID.fullmatch(sent_id) else uuid.uuid4().hex[:16]
-        observed = _ObservedRequest(scope, send, request_id, self._observer)
+        observed = _ObservedRequest(scope, (receive, send), request_id, self._observer)
         with (
             logs.log_context(request_id=request_id),
             self._span(scope, headers) as span,
         ):
             try:
-                await self._app(scope, receive, observed.send)
+                await self._app(scope, observed.receive, observed.send)
             except asyncio.CancelledError:
                 observed.status = observed.status or _CALLER_GONE
                 raise
@@ -80,20 +80,29 @@ class TelemetryMiddleware:
 class _ObservedRequest:
     """Observations of one request."""
 
-    def __init__(self, scope: Scope, send: Send, request_id: str, observer: Telemetry) -> None:
+    def __init__(
+        self, scope: Scope, channel: tuple[Receive, Send], request_id: str, observer: Telemetry
+    ) -> None:
         self._scope = scope
-        self._send = send
+        self._receive, self._send = channel
         self._request_id = request_id
         self._metrics = observer.metrics
         self._observer = observer
         self._began_s = time.monotonic()
         self._took_s: float | None = None
         self._streaming = False
+        self._is_caller_gone = False
         self.status = 0
+
+    async def receive(self) -> Message:
+        message = await self._receive()
+        # Also while the body arrives, whose half is then refused as one that does not fit.
+        self._is_caller_gone |= message["type"] == "http.disconnect"
+        return message
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
-            self.status = message["status"]
+            self.status = _CALLER_GONE if self._is_caller_gone else message["status"]
             headers = MutableHeaders(scope=message)
             headers[REQUEST_ID] = self._request_id
             if headers.get("content-type", "").startswith("text/event-stream"):

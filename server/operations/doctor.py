@@ -78,6 +78,7 @@ async def diagnose(
         *_check_open_files(),
         *_check_variables(environment),
         *_check_settings(settings, graphs, workflows),
+        _check_versions(settings),
         *_check_models(environment),
     ]
     if not settings.redis_url:
@@ -157,6 +158,21 @@ def _check_settings(settings: Settings, graphs: Finding, workflows: Workflows | 
             _attempt("Traces", partial(tracing.load_exporter, os.environ), "sent by OpenTelemetry")
         )
     return findings
+
+
+def _check_versions(settings: Settings) -> Finding:
+    """Say how many versions are kept, since older ones go for good."""
+    kept: int | dict[str, int] = json.loads(settings.kept_versions)
+    counts = kept if isinstance(kept, dict) else {"*": kept}
+    words = {name: f"the newest {count}" if count else "all" for name, count in counts.items()}
+    others = words.pop("*", "all")
+    listed = "; ".join(
+        [f"{others} of each part of an artefact", *(f"{one} of “{who}”" for who, one in words.items())]
+    )
+    if not any(counts.values()):
+        return Finding("Old versions", "ok", f"{listed} are kept")
+    gone = "older ones that nothing needs are removed for good: docs/operations.md, “Old versions”"
+    return Finding("Old versions", "ok", f"{listed} are kept; {gone}")
 
 
 def _ignored_keys(settings: Settings) -> Sequence[str]:

@@ -25,6 +25,25 @@ class LastResult(TypedDict):
     """Counts by group of the same search."""
 
 
+EXTENT: Final = "searchExtent"
+"""Key of the extent of its search in an answer's `additional_kwargs`."""
+
+
+class SearchExtent(TypedDict):
+    """The extent of an answer's last search, where that is less than one may think."""
+
+    by: str
+    """Kind of search: `filter`, `words`, `meaning` or `offers`."""
+    filters: list[str]
+    """Names of its filters."""
+    absentValues: list[str]
+    """Sentences for values of the filters that no campaign of the library has, in English."""
+    noOffers: bool
+    """True if it may have been about an offer, and no campaign of the library has one."""
+    text: str
+    """All of it in English, which an answer in English has as well."""
+
+
 EARLIER_SOURCES: Final[Mapping[str, str]] = {
     "filter_campaigns": "filter",
     "full_text_search": "words",

@@ -243,6 +243,24 @@ async def test_the_answer_to_a_search_without_a_match_says_that_no_campaign_matc
     assert reply["response"].endswith("Searched the copy only, not the offers.")
 
 
+async def test_an_answer_in_another_language_comes_with_the_extent_of_its_search(
+    api: httpx.AsyncClient, model: ChatDouble
+) -> None:
+    """E18: the model's words stay as they are; in English the words have it as well."""
+    search = search_call(by="words", query="card")
+    spanish, english = "Estas son las campañas que hablan de eso.", "These are the campaigns about that."
+    model.script(search, Say(spanish), search, Say(english))
+    reply = await post_question(api, "¿Qué campañas hablan de tarjetas?", provider="openai")
+    note = "Searched the copy only, not the offers."
+    extent = {"by": "words", "filters": [], "absentValues": [], "noOffers": False, "text": note}
+    assert (reply["response"], reply["searchExtent"]) == (spanish, extent)
+    reply = await post_question(api, "Which ones mention a card?", provider="openai")
+    assert (reply["response"], reply["searchExtent"]) == (f"{english}\n\n{note}", extent)
+    model.script(search_call(channel=["email"]), Say("Hay 74 campañas."))
+    reply = await post_question(api, "¿Cuántas hay por correo?", provider="openai")
+    assert reply["searchExtent"] is None
+
+
 async def test_a_question_about_offers_in_a_library_without_any_is_answered_with_that(
     api: httpx.AsyncClient, model: ChatDouble
 ) -> None:

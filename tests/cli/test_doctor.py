@@ -43,6 +43,18 @@ def test_without_problems_doctor_exits_with_0(run_command: RunCommand) -> None:
         assert part in result.out
     assert "langgraph" in result.out
     assert "Valkey" in result.out
+    assert "all of each part of an artefact are kept" in result.out
+
+
+def test_the_removal_of_old_versions_is_named_by_owner(
+    run_command: RunCommand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CALLSHEET_KEPT_VERSIONS", '{"*": 50, "ana": 0}')
+    _, findings = diagnose(run_command)
+    assert findings["Old versions"]["message"] == (
+        "the newest 50 of each part of an artefact; all of “ana” are kept; older ones that nothing needs are "
+        "removed for good: docs/operations.md, “Old versions”"
+    )
 
 
 @contextlib.contextmanager

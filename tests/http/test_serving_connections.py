@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import json
+import re
 import socket
 import struct
 import weakref
@@ -10,6 +11,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any, Final
 
+import httpx
 import pytest
 
 from callsheet.server.app import create_app
@@ -180,6 +182,23 @@ HEADERS_S: Final = 1.0
 def impatient_url(redis: str) -> Iterator[str]:
     with running_server(redis, GRAPHS, headers_s=HEADERS_S) as url:
         yield url
+
+
+async def test_a_client_that_leaves_while_its_body_arrives_is_counted_as_499(impatient_url: str) -> None:
+    """Nobody gets the reply to half a body, whatever it says of it."""
+    async with open_connection(impatient_url) as connection:
+        connection.send_head("", len(BODY))
+        connection.send(BODY[:5])
+    async with httpx.AsyncClient(base_url=impatient_url) as client:
+        counts: list[str] = []
+
+        async def is_counted() -> bool:
+            lines = (await client.get("/metrics")).text.splitlines()
+            counts[:] = [one for one in lines if "http_requests_total{" in one and '"/threads"' in one]
+            return bool(counts)
+
+        await eventually(is_counted, "the request is counted")
+    assert [re.search(r'status="(\d+)"', one)[1] for one in counts] == ["499"]  # type: ignore[index]
 
 
 async def test_unfinished_headers_close_the_connection_after_the_timeout(impatient_url: str) -> None:

@@ -1,5 +1,7 @@
 """Facts are chosen again after a narration: by a question that is asked once more, and by number."""
 
+import re
+
 import pytest
 
 from callsheet.graphs import fact_narration
@@ -35,6 +37,20 @@ async def test_a_length_that_the_facts_do_not_fill_names_the_words_by_which_they
     assert (len(chosen["confirmedFacts"]), chosen["waitsFor"]) == (5, None)
     longer = await lesson_client.send("Make it 90 seconds")
     assert longer["narration"]["total_duration"] == 90
+
+
+@pytest.mark.parametrize("facts", [(1,), (1, 2, 3, 4, 5, 6, 7)])
+async def test_a_length_that_is_offered_can_be_made_of_few_facts_and_of_many(
+    lesson_client: LessonClient, facts: tuple[int, ...]
+) -> None:
+    """B44: 90 seconds had been offered, which three facts do not fill."""
+    await lesson_client.send(TEXT)
+    await lesson_client.choose_facts(*facts)
+    offers = [(await lesson_client.send(words))["message"] for words in ("Sing it to me", "What can you do?")]
+    [[length], [other]] = [re.findall(r"[Mm]ake it \d+ seconds", offer) for offer in offers]
+    assert length.casefold() == other.casefold()
+    reply = await lesson_client.send(length)
+    assert f"planned for {length.split()[2]} s" in reply["message"]
 
 
 @pytest.mark.parametrize(

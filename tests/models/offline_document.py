@@ -67,6 +67,7 @@ SHAPES = {
     "number": "a number in digits, or `one` to `twelve`",
     "amount": "a number in digits",
     "age": "a number in digits, or `one` to `nineteen`",
+    "length": "a number in digits, or `one` to `twelve`, and `seconds` or `minutes`",
     "client": "a name of up to six words in capitals",
     "brief": "sentences that begin with the client's name",
     "colour": "a name of a colour in CSS, such as `light blue`, or `#1e3a8a`",

@@ -32,7 +32,7 @@ EXPECTED_CALLS: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "source.page": [(FACTS, {"content": "https://example.org/rivers"})],
     "facts.more": [(FACTS, {"content": "", "guidance": "the roots"})],
     "narration.write": [(NARRATION, {"facts": []})],
-    "narration.length": [(NARRATION, {"facts": [], "target_duration": 90})],
+    "narration.length": [(NARRATION, {"facts": [], "target_duration": 30})],
     "narration.change": [(NARRATION, {"facts": [], "target_duration": 45, "guidance": "shorter"})],
     "narration.student": [(STUDENT, {"child_age": "6"}), (NARRATION, {"facts": []})],
     "narration.part": [(NARRATION, {"facts": [], "segments": ["hook"], "guidance": "shorter"})],

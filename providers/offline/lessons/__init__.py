@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from callsheet.providers.offline.conversation import OfflineConversation, OfflineReply, PastCall, PlannedCall
-from callsheet.providers.offline.grammar import MAX_CHARS, Form, FormMatch, decline, match, number
+from callsheet.providers.offline.grammar import MAX_CHARS, SLOTS, Form, FormMatch, decline, match, number
 from callsheet.providers.offline.lessons.facts import ENGLISH, sheet, spans, stems
 from callsheet.providers.offline.lessons.script import script
 from callsheet.state.figures import TEENS, TO_TWELVE
@@ -24,7 +24,7 @@ _SLOTS: Final = {
     "names": rf"{_NAME}(?:(?:, and |, | and ){_NAME}){{0,3}}",
     "address": r"https?://\S{1,2000}",
     "part": "hook|introduction|explanation|conclusion",
-    "unit": "seconds?|minutes?",
+    "length": rf"(?:{SLOTS['number']}) (?:seconds?|minutes?)",
     "change": "longer|shorter|easier|harder",
     "ease": "shorter|longer|easier",
     "question": r"[^?\n]{3,200}",
@@ -41,7 +41,7 @@ _TABLE: Final = (
      "((tell me |)more about {names}|(find |give me |)(other|more) facts[ about {topic:names}])",
      "More about the roots"),
     ("narration.write", "write the (narration|script)", "Write the narration"),
-    ("narration.length", "make it {number} {unit}[ long]", "Make it 90 seconds"),
+    ("narration.length", "make it {length}[ long]", "Make it 30 seconds"),
     ("narration.change", "make it {change}", "Make it shorter"),
     ("narration.student", "make it for a {age}(-| )year(-| )old", "Make it for a 6-year-old"),
     ("narration.part", "(make the {part} {change:ease}|rewrite the {again:part})", "Make the hook shorter"),
@@ -53,7 +53,7 @@ FORMS: Final = tuple(Form(name, pattern, example, _SLOTS) for name, pattern, exa
 _HELP: Final = (
     "Paste lesson material of a few sentences, or upload a file and say “find the facts”. I find its facts,"
     " you choose which to tell, and I write a narration. It helps to know: “My student is 9 and loves chess”."
-    " Then I can find other facts (“more about the leaves”) and change the narration (“make it 90 seconds”)."
+    " Then I can find other facts (“more about the leaves”) and change the narration (“make it 30 seconds”)."
 )
 _HOW_TO_CHOOSE: Final = "choose by number, such as “1 and 3”, or say “all”; "
 _AROUND_MATERIAL: Final = [
@@ -174,7 +174,7 @@ def _read_material(requests: Sequence[FormMatch], material: str) -> list[Offline
 
     A long message is stored, and shown with the id of its material.
     """
-    lengths = [{"target_duration": _seconds(each)} for each in requests if each.form == "narration.length"]
+    lengths = [{"target_duration": _seconds(one)} for each in requests if (one := each.slots.get("length"))]
     students = [_student(each) for each in requests if each.form.startswith("student.")]
     stored = STORED.search(material)
     args: dict[str, Any] = {"source_ids": [stored[1]]} if stored else {"content": material}
@@ -218,8 +218,8 @@ def _narration(request: FormMatch, conversation: OfflineConversation) -> Offline
         args |= {"target_duration": length, "guidance": change}
     elif change:
         args["level_shift"] = _SHIFTS[change]
-    elif "number" in slots:
-        args["target_duration"] = _seconds(request)
+    elif "length" in slots:
+        args["target_duration"] = _seconds(slots["length"])
     student = _student(request).calls if "age" in slots else ()
     return OfflineReply("", (*student, PlannedCall("generateNarrationTool", args)))
 
@@ -228,8 +228,8 @@ def _call(name: str, args: dict[str, Any]) -> OfflineReply:
     return OfflineReply("", (PlannedCall(name, args),))
 
 
-def _seconds(request: FormMatch) -> float:
-    return number(request.slots["number"]) * (60 if "minute" in request.slots["unit"].casefold() else 1)
+def _seconds(length: str) -> float:
+    return number(length.split(maxsplit=1)[0]) * (60 if "minute" in length.casefold() else 1)
 
 
 def _explain(question: str, facts: Sequence[Mapping[str, Any]]) -> str:

@@ -11,6 +11,8 @@ export interface Step {
   input: Fields | null;
   output: Json;
   error: string;
+  /** The model's words have the error. */
+  inWords?: boolean;
   seconds: number | null;
 }
 
@@ -140,7 +142,7 @@ function reported(reply: WireMessage | undefined): Step[] {
 function ofResult(result: StepResult, known: Step | undefined): Step {
   return {
     id: result.id, tool: result.tool, name: known?.name ?? "", status: result.status,
-    input: known?.input ?? null, output: result.output ?? null, error: errorText(result.error), seconds: result.duration_s ?? null,
+    input: known?.input ?? null, output: result.output ?? null, error: errorText(result.error || (typeOfError(result.output ?? null) && result.output)), seconds: result.duration_s ?? null,
   };
 }
 
@@ -177,8 +179,9 @@ export function itemsOf(values: Fields, before: Item[] = []): Item[] {
       if (shown && !plan) items.push(shown);
       else if (listed.length > 0) items.push({ type: "steps", id: groupId(before, plan ?? "", `${call.id}:plan`), plan: plan ?? "", steps: listed, call: call.id });
     }
-    const { receipt } = message.additional_kwargs ?? {};
-    if (receipt) items.push({ type: "receipt", id: `${id}:receipt`, receipt: { ...receipt, text: receipt.problems.reduce((line, one) => (ownText(message).includes(one) ? line.replace(`: ${one}`, "") : line), receipt.text) } });
+    const { receipt, searchExtent } = message.additional_kwargs ?? {};
+    if (searchExtent && !text.includes(searchExtent.text)) items.push({ type: "receipt", id: `${id}:extent`, receipt: { ...searchExtent, changed: [], problems: [] } });
+    if (receipt) items.push({ type: "receipt", id: `${id}:receipt`, receipt });
   }
   // What a person undid, restored or had done again was no call of a model; of earlier turns it is not kept.
   for (const plan of new Set([...results.values()].map((one) => one.plan))) {
@@ -186,7 +189,33 @@ export function itemsOf(values: Fields, before: Item[] = []): Item[] {
     const group: Item = { type: "steps", id: groupId(before, plan, `${plan}:steps`), plan, steps: ofPlan(plan) };
     items.splice(items.findLastIndex((item) => item.type === "person") + 1, 0, group);
   }
-  return withUnplaced(items, before, values);
+  return withUnplaced(withReasonsOnce(items), before, values);
+}
+
+const plain = (text: string) => text.replace(/\.+$/, "").toLowerCase();
+
+/** A receipt's line without the reason of an error, which it has shortened. */
+function withoutReason(line: string, error: string): string {
+  const whole = error.split(/\s+/).join(" ").replace(/\.+$/, "");
+  const reason = whole.length > 240 ? `${whole.slice(0, 240)}…` : whole;
+  return line.replace(`; ${reason}`, "").replace(`: ${reason}; `, ": ").replace(`: ${reason}`, "");
+}
+
+/** Each reason of an error once in a turn: in the model's words, else at its step, and in the receipt if neither has it. */
+function withReasonsOnce(items: Item[]): Item[] {
+  const turns: Item[][] = [];
+  for (const item of items) item.type === "person" || turns.length === 0 ? turns.push([item]) : turns.at(-1)?.push(item);
+  return turns.flatMap((turn) => {
+    const words = plain(turn.map((one) => (one.type === "model" ? one.text : "")).join("\n"));
+    const inWords = (error: string) => error !== "" && words.includes(plain(error));
+    const atSteps = new Set(turn.flatMap((one) => (one.type === "steps" ? one.steps.map((step) => plain(step.error)) : [])));
+    return turn.map((one): Item => {
+      if (one.type === "steps") return { ...one, steps: one.steps.map((step) => (inWords(step.error) ? { ...step, inWords: true } : step)) };
+      if (one.type !== "receipt") return one;
+      const known = one.receipt.problems.filter((error) => inWords(error) || atSteps.has(plain(error)));
+      return { ...one, receipt: { ...one.receipt, text: known.reduce(withoutReason, one.receipt.text) } };
+    });
+  });
 }
 
 /** A plan keeps the id that it has on the screen. */

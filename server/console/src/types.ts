@@ -36,15 +36,11 @@ export interface Question {
   kind: "interrupt" | "plan" | "paused" | null;
   title: string;
   wouldChange: string[] | null;
-  responseSchema: Schema | null;
-  choices: Json;
   /** The interrupt's value. */
   value?: any;
   artefact: ArtefactTitle | null;
   createdAt: string | null;
-  ageSeconds: number | null;
   dueAt: string | null;
-  link: string;
 }
 
 /** A question that somebody answered. */
@@ -65,7 +61,6 @@ export interface RunningRun {
   workflow: string;
   title: string;
   startedAt: string | null;
-  status: string;
   progress: { done: number; total: number } | null;
   costUsd: number | null;
 }
@@ -100,10 +95,7 @@ export interface Schema {
   pattern?: string;
   minimum?: number;
   maximum?: number;
-  minLength?: number;
   maxLength?: number;
-  minItems?: number;
-  maxItems?: number;
 }
 
 export interface ToolCall {
@@ -120,8 +112,7 @@ export interface WireMessage {
   tool_calls?: ToolCall[];
   tool_call_id?: string;
   status?: string;
-  name?: string | null;
-  additional_kwargs?: { receipt?: TurnReceipt; entered?: string | Record<string, string> };
+  additional_kwargs?: { receipt?: TurnReceipt; searchExtent?: { text: string }; entered?: string | Record<string, string> };
   /** In the reply to a plan: what its steps are called. */
   artifact?: { plan?: string; titles?: Record<string, string> } | null;
 }
@@ -130,9 +121,7 @@ export interface WireMessage {
 export interface TurnReceipt {
   text: string;
   changed: { name: string; stream: string; versionId: string }[];
-  unchanged: number;
   problems: string[];
-  notes: string[];
 }
 
 export interface StepResult {
@@ -163,8 +152,6 @@ export interface ThreadState {
 
 export interface Thread {
   thread_id: string;
-  created_at: string;
-  updated_at: string;
   metadata: Fields;
   status: "idle" | "busy" | "interrupted" | "error";
   values?: Fields;
@@ -181,12 +168,10 @@ export interface Run {
 export interface Receipt {
   id: string;
   toolCallId: string;
-  runId: string;
   status: string;
   cached: boolean;
   tries: number;
   startTime: string;
-  endTime: string | null;
 }
 
 /** The `step` event of the custom stream. */
@@ -199,40 +184,28 @@ export interface StepEvent {
   status: string;
   input?: Fields;
   output?: Json;
-  preview?: Fields;
   error?: Json;
   durationSeconds?: number;
 }
 
 export interface PlanStep {
   id: string;
-  name: string;
-  detail: string | null;
   status: string;
-  progress: number | null;
   canEdit: boolean;
-  canCancel: boolean;
   toolName: string;
   displayName: string;
   params: Fields;
   dependencies: string[];
   error: Json;
   result: Json;
-  preview: Fields | null;
 }
 
 export interface Execution {
   id: string;
   projectId: string;
-  threadId: string;
   kind: string;
-  request: string;
   status: "planned" | "running" | "paused" | "completed" | "failed" | "cancelled";
-  counts: Record<string, number>;
   startedAt: string | null;
-  completedAt: string | null;
-  totalTime: number;
-  message: string;
   plan: { totalSteps: number; estimatedTime: number; steps: PlanStep[] };
 }
 
@@ -259,14 +232,9 @@ export interface Version {
   model: string;
   request: string;
   summary: string;
-  change: string | null;
   data?: Fields;
 }
 
 export interface VersionDiff {
-  stream: string;
-  from: string;
-  to: string;
   changes: { kind: string; path: string; text: string; before?: Json; after?: Json }[];
-  text: string;
 }

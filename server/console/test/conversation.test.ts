@@ -78,8 +78,27 @@ test("stored messages become requests, words and steps with their results", () =
   });
 });
 
+test("the extent of a search stands beside an answer whose words do not have it", () => {
+  const searchExtent = { text: "Searched the copy only, not the offers." };
+  const answer = (id: string, content: string): WireMessage => ({ id, type: "ai", content, additional_kwargs: { searchExtent } });
+  const items = itemsOf({ messages: [human("a", "x"), answer("b", "Estas son."), answer("c", `These.\n\n${searchExtent.text}`)] });
+  assert.deepEqual(items.flatMap((one) => (one.type === "receipt" ? [[one.id, one.receipt.text]] : [])), [["b:extent", searchExtent.text]]);
+});
+
+test("the reason of an error stands in the words of its turn, else at its step, and in the receipt where neither has it", () => {
+  const failed = (id: string): WireMessage[] => [
+    { id: `${id}-call`, type: "ai", content: "", tool_calls: [{ id, name: "move", args: {} }] },
+    { id: `${id}-reply`, type: "tool", tool_call_id: id, content: JSON.stringify({ error: "it is locked", type: "permission_denied" }) },
+  ];
+  const answer = (id: string, content: string): WireMessage => ({ id, type: "ai", content, additional_kwargs: { receipt: { text: "Nothing was changed: it is locked; it is late.", changed: [], problems: ["it is locked", "it is late"] } } });
+  const messages = [human("a", "x"), ...failed("one"), answer("b", "I cannot: it is locked."), human("c", "x"), ...failed("two"), answer("d", "Sorry.")];
+  const items = itemsOf({ messages });
+  assert.deepEqual(items.flatMap((one) => (one.type === "steps" ? [one.steps[0]?.inWords ?? false] : [])), [true, false]);
+  assert.deepEqual(items.flatMap((one) => (one.type === "receipt" ? [one.receipt.text] : [])), Array(2).fill("Nothing was changed: it is late."));
+});
+
 test("a turn's receipt is a line of its own, and not repeated in the model's words", () => {
-  const receipt = { text: "Changed: music v2.", changed: [{ name: "music", stream: "music", versionId: "v2" }], unchanged: 0, problems: [], notes: [] };
+  const receipt = { text: "Changed: music v2.", changed: [{ name: "music", stream: "music", versionId: "v2" }], problems: [] };
   const message: WireMessage = { id: "b", type: "ai", content: [{ type: "text", text: "Done." }, { type: "text", text: "\n\nChanged: music v2." }], additional_kwargs: { receipt } };
   assert.deepEqual(itemsOf({ messages: [human("h", "x"), message] }).slice(1), [{ type: "model", id: "b", text: "Done.", streaming: false }, { type: "receipt", id: "b:receipt", receipt }]);
   assert.deepEqual(withMessage([], [message, {}]), [{ type: "model", id: "b", text: "Done.", streaming: false }]);

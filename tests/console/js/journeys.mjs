@@ -681,3 +681,22 @@ test("a key that may only read is offered nothing that writes", async () => {
     assert.equal(await tab.locator("main :is(textarea, input[type=range]):not(:disabled)").count(), 0, path);
   }
 });
+
+test("the reason of an error stands once in a turn, in the model's words or at its step", async () => {
+  await offline.send("POST", "/api/ai/generate", { adId: "locked-ad", brief: { clientDescription: EXAMPLES.ad_creation }, provider: "offline" });
+  await offline.send("PUT", "/api/ads/locked-ad/locks/music");
+  const { threadId } = await scripted.send("POST", "/api/projects", { id: "locked-video", starter: "app-promo" });
+  await scripted.send("PUT", "/api/projects/locked-video/locks/scene-2");
+  for (const [server, thread, text] of [
+    [offline, "locked-ad", "make the music louder"],
+    [scripted, threadId, 'call submit_plan {"steps":[{"tool":"trimScene","scenes":["scene-2"],"seconds":4}]}'],
+  ]) {
+    const tab = await open(server, `/c/${thread}`);
+    await tab.getByRole("region", { name: "Conversation" }).waitFor();
+    await say(tab, text);
+    const line = tab.locator(".turn.receipt").last();
+    await line.getByText("Nothing was changed.", { exact: true }).waitFor();
+    const turn = await tab.locator(".turns").innerText();
+    assert.equal([...turn.matchAll(/is locked by its owner/g)].length, 1, turn);
+  }
+});

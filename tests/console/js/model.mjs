@@ -38,6 +38,8 @@ export class ScriptedModel {
     const names = tools.map((tool) => tool.function.name);
     const last = messages.at(-1);
     if (!names.includes("submit_plan") && names.length === 1) return this.fillForm(messages, names[0], model, stream, reply);
+    const [, named, args] = (last.role === "user" && /^call (\w+) (\{.*\})$/m.exec(last.content)) || [];
+    if (named) return this.call(model, stream, reply, named, JSON.parse(args));
     const wanted = last.role === "user" ? /edit (\d+) scenes/.exec(last.content)?.[1] : undefined;
     if (!wanted) return this.speak(model, stream, reply);
     const steps = Array.from({ length: Number(wanted) }, (_, i) => ({ tool: "editScene", scenes: [`scene-${i + 1}`], prompt: `change ${i + 1}` }));

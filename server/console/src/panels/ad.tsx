@@ -11,11 +11,10 @@ import { Failure, Fold, Loading } from "../ui/states.tsx";
 import { useRead } from "../ui/use_read.ts";
 import { AdTimeline, type Timeline } from "./ad_timeline.tsx";
 import { AdPlayer } from "./ad_player.tsx";
-import { AdMixer, type Mixer } from "./ad_mixer.tsx";
+import type { Mixer } from "./ad_mixer.tsx";
 import { MakeOf } from "./make_of.tsx";
 import type { Rendered } from "./compare.tsx";
 import { later } from "../ui/later.tsx";
-import { Pronunciations } from "./pronunciations.tsx";
 import { TakeWithYou } from "./take_with_you.tsx";
 import type { PanelEntry, PanelProps } from "./panel.ts";
 import { keptWords } from "./version_words.ts";
@@ -32,6 +31,8 @@ interface Ad {
 const STREAMS = ["voices", "music", "sfx"];
 const NAMES: Record<string, string> = { voices: "Voices", music: "Music", sfx: "Sound effects" };
 const Compare = later(() => import("./compare.tsx").then((one) => one.Compare));
+const AdMixer = later(() => import("./ad_mixer.tsx").then((one) => one.AdMixer));
+const Pronunciations = later(() => import("./pronunciations.tsx").then((one) => one.Pronunciations));
 /** What is known of voices by id; a null is a voice that nobody knows any more. */
 const voices = new Map<string, Promise<Voice | null>>();
 

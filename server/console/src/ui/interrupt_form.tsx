@@ -45,7 +45,7 @@ function ChooseForm({ field, choices, busy, onAnswer }: AnswerProps & { field: s
       <div class="field">
         <label>
           <span>Wishes<span class="optional"> optional</span></span>
-          <input value={wish} onInput={(event) => setWish(event.currentTarget.value)} placeholder={field === "facts" ? "90 seconds, and easier" : ""} />
+          <input value={wish} onInput={(event) => setWish(event.currentTarget.value)} placeholder={field === "facts" ? "30 seconds, and easier" : ""} />
         </label>
       </div>
       <div class="actions">

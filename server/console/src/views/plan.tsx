@@ -78,7 +78,7 @@ function merge(steps: Step[], execution: Execution | null): Step[] {
       id: one.id, tool: one.toolName, name: one.displayName, status,
       input: one.params, output: one.result ?? live?.output ?? null,
       error: typeof one.error === "string" ? one.error : ((one.error as Fields | null)?.message ?? live?.error ?? ""),
-      seconds: live?.seconds ?? null,
+      seconds: live?.seconds ?? null, inWords: live?.inWords ?? false,
     };
   });
   const ids = new Set(listed.map((one) => one.id));

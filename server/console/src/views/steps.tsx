@@ -83,8 +83,8 @@ function ReceiptLine({ thread, step }: { thread: string; step: Step }) {
 
 export function StepLine({ step, thread, streams, children }: { step: Step; thread: string; streams: Map<string, string>; children?: preact.ComponentChildren }) {
   const [open, setOpen] = useState(false);
-  // What a blocked step waits for has an error of its own to read.
-  const error = step.status === "blocked" ? "" : step.error;
+  // What a blocked step waits for has an error of its own to read, and what the words say is read there.
+  const error = step.status === "blocked" || step.inWords ? "" : step.error;
   return (
     <div class={error ? "step failed" : `step ${step.status}`}>
       <div class="step-line">

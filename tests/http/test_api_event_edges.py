@@ -154,6 +154,7 @@ async def test_a_stream_ends_with_401_once_its_key_is_revoked(valkey_url: str) -
 
 @pytest.mark.slow
 @pytest.mark.fault
+@pytest.mark.timeout(120)
 async def test_a_stream_ends_with_503_during_an_outage_of_storage(tmp_path: Path) -> None:
     with redis_server.running_redis(watchdog.binary(), tmp_path) as server:
         async with (

@@ -26,7 +26,7 @@ FEW: Final = size(1_000, short=20)
 TIMES: Final = (1, 10, 100)
 _BATCH: Final = 2_000
 """Commands in one round trip."""
-_SECONDS: Final = size(5, short=1)
+_SECONDS: Final = size(50, short=2) / 10
 _SEARCHES: Final[dict[str, dict[str, Any]]] = {
     "all": {},
     "filter": {"filter": {"colour": "red"}},

@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
-import pyloudnorm
 import pytest
 import soundfile
 from pydantic import TypeAdapter
@@ -45,6 +44,9 @@ async def read_sound(client: httpx.AsyncClient, url: str) -> Any:
 
 async def test_the_ad_of_the_readme_is_audible_without_any_key(client: httpx.AsyncClient) -> None:
     """At −16 LUFS, with a true peak of at most −2 dBTP and half a second of silence at both ends."""
+    # It imports SciPy, which each process would do that collects this file.
+    import pyloudnorm
+
     await generate_ad(client, brief=README_BRIEF)
     assert (await client.get("/api/ads/ad-1/audio")).status_code == 404
     rendering = await render(client)

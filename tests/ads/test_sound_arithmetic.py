@@ -4,7 +4,6 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
-import pyloudnorm
 import pytest
 
 from callsheet.state.ads.profiles import PROFILES
@@ -35,6 +34,9 @@ def noise(seconds: float, gain: float = 0.1) -> np.ndarray:
 
 def test_loudness_is_that_of_the_standard() -> None:
     """BS.1770: a sine of 997 Hz at full scale in one channel has -3.01 LUFS."""
+    # It imports SciPy, which each process would do that collects this file.
+    import pyloudnorm
+
     sine = np.sin(2 * np.pi * 997 * np.arange(RATE * 5) / RATE)
     assert loudness_lufs(np.stack([sine, 0 * sine], 1).astype(np.float32)) == pytest.approx(-3.01, abs=0.01)
     assert loudness_lufs(np.zeros((RATE, 2), np.float32)) == -np.inf

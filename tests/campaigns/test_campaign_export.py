@@ -15,7 +15,7 @@ from tests.doubles.redis_server import RedisServer
 from tests.doubles.redis_server import running_redis as redis_running
 from tests.doubles.wire_server import running_server
 
-pytestmark = [pytest.mark.slow, pytest.mark.fault]
+pytestmark = [pytest.mark.slow, pytest.mark.fault, pytest.mark.timeout(120)]
 ROWS = 3_000
 
 

@@ -15,7 +15,9 @@ from tests.doubles.redis_server import running_redis as redis_running
 from tests.doubles.served import served_app
 from tests.doubles.waiting import eventually
 
+pytestmark = pytest.mark.timeout(180)
 SLOW = pytest.mark.slow
+LONG = pytest.mark.long
 
 
 @pytest.fixture
@@ -98,8 +100,15 @@ def ids_of(stem: str, count: int) -> list[str]:
     return [f"{stem}-{number}" for number in range(count)]
 
 
-@pytest.mark.parametrize("restart", ["", pytest.param("restart", marks=SLOW)])
-@pytest.mark.parametrize("later", [pytest.param(0, marks=SLOW), 3, 10, pytest.param(15, marks=SLOW)])
+@pytest.mark.parametrize(
+    ("later", "restart"),
+    [
+        *((3, ""), (10, "")),
+        *(pytest.param(later, "restart", marks=SLOW) for later in (0, 15)),
+        *(pytest.param(later, "", marks=LONG) for later in (0, 15)),
+        *(pytest.param(later, "restart", marks=LONG) for later in (3, 10)),
+    ],
+)
 async def test_campaigns_imported_after_a_restore_of_redis_are_listed_by_every_server(
     servers: CallsheetServers, index_kind: str, later: int, restart: str
 ) -> None:

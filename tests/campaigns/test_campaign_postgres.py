@@ -124,6 +124,7 @@ async def test_an_unreachable_server_raises_storage_down_without_the_password(st
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(120)
 async def test_a_silent_server_is_an_outage_within_seconds_and_leaves_the_pool_free(
     url: str, valkey_url: str, monkeypatch: pytest.MonkeyPatch
 ):

@@ -80,6 +80,7 @@ def slow_embedded_server(data_dir: Path) -> Iterator[None]:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(120)
 def test_a_slow_embedded_server_is_not_to_be_moved(run_command: RunCommand, tmp_path: Path) -> None:
     with slow_embedded_server(tmp_path / "data"):
         _, findings = diagnose(run_command, "--data-dir", str(tmp_path / "data"))

@@ -22,7 +22,7 @@ REFUSED = pytest.mark.parametrize(
 )
 """Users of Redis that lack what the queue needs."""
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 from tests.doubles.command import Finished, ForkedCommand, assert_refused
 from tests.doubles.killing import WarmParent
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 HTTP = b"HTTP/1.0 400 Bad Request\r\nContent-Length: 0\r\n\r\n"
 TLS_ALERT = b"\x15\x03\x03\x00\x02\x02\x46"
 COMMANDS = (

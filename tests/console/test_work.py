@@ -272,6 +272,7 @@ _COSTLY = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", _COSTLY.values(), ids=_COSTLY)
 def test_the_time_to_render_grows_no_faster_than_the_text(make: Callable[[int], str]) -> None:
     """Measured in processor time of this thread, the faster of two tries."""

@@ -4,6 +4,8 @@ import asyncio
 import contextlib
 from typing import Self
 
+from tests.doubles.tcp_server import Connections
+
 
 class HoldingProxy:
     """Passes bytes on over a unix socket; the first message with a chosen text, and those after it, wait."""
@@ -14,18 +16,16 @@ class HoldingProxy:
         self.has_held = asyncio.Event()
         """Set once a message is held back."""
         self._clear = asyncio.Event()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._connections = Connections(self._serve)
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_unix_server(self._serve, self.path)
+        self._server = await asyncio.start_unix_server(self._connections.handle, self.path)
         return self
 
     async def __aexit__(self, *error: object) -> None:
         self.release()
         self._server.close()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._connections.close()
 
     @property
     def url(self) -> str:
@@ -44,13 +44,9 @@ class HoldingProxy:
         self._clear.set()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        up_reader, up_writer = await asyncio.open_unix_connection(self._target)
+        up_reader, up_writer = await self._connections.connect(self._target)
         down = asyncio.create_task(_pump(up_reader, writer))
-        with contextlib.suppress(ConnectionError, asyncio.CancelledError):
+        try:
             while data := await reader.read(1 << 20):
                 if self._text and self._text in data:
                     self._text = b""
@@ -58,9 +54,10 @@ class HoldingProxy:
                     await self._clear.wait()
                 up_writer.write(data)
                 await up_writer.drain()
-        down.cancel()
-        for end in (writer, up_writer):
-            end.close()
+        finally:
+            down.cancel()
+            for end in (writer, up_writer):
+                end.close()
 
 
 async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

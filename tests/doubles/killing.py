@@ -22,6 +22,7 @@ import httpx
 from websockets.exceptions import WebSocketException
 
 from tests.doubles.redis_server import free_port
+from tests.doubles.tcp_server import Connections
 from tests.doubles.waiting import eventually
 
 When = Literal["before", "after"]
@@ -49,34 +50,26 @@ class KillingProxy:
     kill: Kill = field(default_factory=lambda: Kill(at=-1, when="before"))
 
     async def __aenter__(self):
-        self._server = await asyncio.start_unix_server(self._serve, self.path)
-        self._tasks = set()
+        self._connections = Connections(self._serve)
+        self._server = await asyncio.start_unix_server(self._connections.handle, self.path)
         return self
 
     async def __aexit__(self, *error):
         self._server.close()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._connections.close()
 
     async def _serve(self, reader, writer):
-        task = asyncio.current_task()
-        assert task
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        up_reader, up_writer = await asyncio.open_unix_connection(self.target)
+        up_reader, up_writer = await self._connections.connect(self.target)
         reply_due = asyncio.Event()
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._up(reader, up_writer, reply_due))
                 group.create_task(self._down(up_reader, writer, reply_due))
-        except* (ConnectionError, OSError):
+        except* OSError:
             pass
         finally:
             for one in (writer, up_writer):
                 one.close()
-                with contextlib.suppress(ConnectionError, OSError):
-                    await one.wait_closed()
 
     async def _up(self, reader, up_writer, reply_due):
         while data := await reader.read(1 << 20):

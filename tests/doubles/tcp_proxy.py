@@ -6,6 +6,8 @@ import socket
 import struct
 from typing import Final, Self
 
+from tests.doubles.tcp_server import Connections
+
 _RESET: Final = struct.pack("ii", 1, 0)
 """Value of SO_LINGER: closing sends RST instead of FIN."""
 
@@ -18,19 +20,17 @@ class TcpProxy:
         self._target = target
         self._up = asyncio.Event()
         self._down = asyncio.Event()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._connections = Connections(self._serve)
         self._clients: set[asyncio.StreamWriter] = set()
 
     async def __aenter__(self) -> Self:
         self.heal()
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self._server = await asyncio.start_server(self._connections.handle, "127.0.0.1", 0)
         return self
 
     async def __aexit__(self, *error: object) -> None:
         self._server.close()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._connections.close()
 
     @property
     def port(self) -> int:
@@ -60,28 +60,21 @@ class TcpProxy:
             writer.transport.abort()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
         self._clients.add(writer)
-        task.add_done_callback(lambda _: self._clients.discard(writer))
-        upstream_reader, upstream_writer = await self._connect()
-        with contextlib.suppress(ConnectionError, asyncio.CancelledError):
-            await asyncio.wait(
-                [
-                    asyncio.create_task(_pump(reader, upstream_writer, self._up)),
-                    asyncio.create_task(_pump(upstream_reader, writer, self._down)),
-                ],
-                return_when=asyncio.FIRST_COMPLETED,
-            )
-        for end in (writer, upstream_writer):
-            end.close()
-
-    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        if isinstance(self._target, int):
-            return await asyncio.open_connection("127.0.0.1", self._target)
-        return await asyncio.open_unix_connection(self._target)
+        pumps: list[asyncio.Task[None]] = []
+        try:
+            upstream_reader, upstream_writer = await self._connections.connect(self._target)
+            pumps = [
+                asyncio.create_task(_pump(reader, upstream_writer, self._up)),
+                asyncio.create_task(_pump(upstream_reader, writer, self._down)),
+            ]
+            await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
+            upstream_writer.close()
+        finally:
+            self._clients.discard(writer)
+            for pump in pumps:
+                pump.cancel()
+            writer.close()
 
 
 async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, clear: asyncio.Event) -> None:

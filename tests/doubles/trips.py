@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
-from tests.doubles.tcp_server import tcp_server
+from tests.doubles.tcp_server import Connections
 
 DELAY_S: Final = 0.05
 """Delay of every reply while trips are counted: a command sent sooner did not wait for the last reply."""
@@ -27,6 +27,7 @@ class SlowProxy:
 
     def __init__(self, socket: str) -> None:
         self._socket = socket
+        self._connections = Connections(self._serve)
         self._requests: list[tuple[float, bytes]] = []
         self._counts = False
         self._ends_with_run = True
@@ -79,23 +80,18 @@ class SlowProxy:
     @asynccontextmanager
     async def open(self) -> AsyncIterator[str]:
         """Listen, and give the URL."""
-        tasks: set[asyncio.Task[None]] = set()
-
-        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            upstream_reader, upstream_writer = await asyncio.open_unix_connection(self._socket)
-            for pump in (
-                self._forward_requests(reader, upstream_writer),
-                self._forward_replies(upstream_reader, writer),
-            ):
-                tasks.add(asyncio.create_task(pump))
-
+        server = await asyncio.start_server(self._connections.handle, "127.0.0.1", 0)
         try:
-            async with tcp_server(serve) as port:
-                yield f"redis://127.0.0.1:{port}"
+            yield f"redis://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            server.close()
+            await self._connections.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        upstream_reader, upstream_writer = await self._connections.connect(self._socket)
+        await asyncio.gather(
+            self._forward_requests(reader, upstream_writer), self._forward_replies(upstream_reader, writer)
+        )
 
     async def _forward_requests(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(ConnectionError), contextlib.closing(writer):

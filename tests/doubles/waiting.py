@@ -4,7 +4,8 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 
-PATIENCE_S = 10.0
+PATIENCE_S = 20.0
+"""A process that is started beside others on a slow machine needs more than ten seconds."""
 _PAUSE_S = 0.005
 _MAX_PAUSE_S = 0.05
 """The pause between two checks grows, so that a long wait is not checked two hundred times a second."""

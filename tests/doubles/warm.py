@@ -5,6 +5,7 @@ the function's result and the exit code. A child without a waiting request is ki
 parent.
 """
 
+import gc
 import importlib
 import json
 import os
@@ -13,9 +14,11 @@ import sys
 from contextlib import suppress
 from typing import Any, NoReturn
 
+from callsheet.server.features import FEATURES
+
+# With all that a server imports when it starts: each child would import it again.
 for name in (
     "callsheet.server.cli.main",
-    "callsheet.server.features",
     "callsheet.server.app",
     "callsheet.server.engine.task_queue",
     "callsheet.providers.offline.model",
@@ -25,8 +28,15 @@ for name in (
     "callsheet.storage.checkpoints",
     "tests.doubles.warm_work",
     "tests.doubles.warm_turn",
+    "uvicorn.protocols.http.auto",
+    "uvicorn.protocols.websockets.auto",
+    *FEATURES.values(),
+    *(f"callsheet.graphs.{workflow}" for workflow in FEATURES),
 ):
     importlib.import_module(name)
+
+# A child would search these modules for garbage, and copy their pages by it.
+gc.freeze()
 
 _children: set[int] = set()
 

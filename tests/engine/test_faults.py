@@ -75,7 +75,7 @@ async def test_a_worker_cut_off_from_redis_is_replaced_and_works_again_after_rec
                 proxy.heal()
                 healed_at_s = time.monotonic()
                 await (await client.submit(pages=1, pace_s=0.01)).check_success()
-                assert time.monotonic() - healed_at_s < 10.0, "it works again"
+                assert time.monotonic() - healed_at_s < 20.0, "it works again"
                 assert [await run.events() for run in runs] == events_before
                 await check_success(runs)
             finally:

@@ -174,7 +174,7 @@ async def test_readers_that_read_nothing_do_not_slow_others_down(client: LangGra
         assert [part.data["tick"] for part in events if part.event == "custom"] == list(range(10))
         start_s = time.monotonic()
         assert (await http.get("/ok")).status_code == 200
-        assert time.monotonic() - start_s < 1.0
+        assert time.monotonic() - start_s < 5.0
     for connection in silent_readers:
         connection.close()
 

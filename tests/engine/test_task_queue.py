@@ -41,7 +41,7 @@ async def test_a_queue_that_cannot_start_is_reported(storage: Storage) -> None:
     async with TaskQueue(replace(storage, url="http://127.0.0.1:1"), 10, at_once=1) as queue:
         with pytest.raises(Broken, match="must begin with one of"):
             await queue.work(_ignore)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(20):
             failure = await queue.wait_for_failed_start()
     assert failure is queue.failure
     assert "callsheet doctor" in failure.remedy

@@ -79,7 +79,7 @@ async def test_the_late_write_of_a_cancelled_call_is_refused(opened):
     with pytest.raises(asyncio.CancelledError):
         await task
     late.set()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         await refused.wait()
     assert not await versions(opened)
 

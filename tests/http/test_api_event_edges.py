@@ -154,6 +154,7 @@ async def test_a_stream_ends_with_401_once_its_key_is_revoked(valkey_url: str) -
 
 @pytest.mark.slow
 @pytest.mark.fault
+@pytest.mark.timeout(120)
 async def test_a_stream_ends_with_503_during_an_outage_of_storage(tmp_path: Path) -> None:
     with redis_server.running_redis(watchdog.binary(), tmp_path) as server:
         async with (
@@ -229,7 +230,7 @@ async def test_a_progress_stream_resumed_after_its_last_event_ends_at_once(reade
     path = f"/api/execution-progress/{started['executionId']}"
     events = await reader.read("GET", path)
     assert events[-1].name == "execution-complete"
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         assert await reader.read("GET", path, events[-1].id) == []
     assert await reader.read("GET", path, "-1") == events
     await eventually(lambda: _is_idle(reader), "the end of the run")

@@ -29,6 +29,8 @@ from tests.lessons.lesson_material import material
 from tests.pages.page_double import PageDouble
 from tests.pages.test_uploads import png
 
+pytestmark = pytest.mark.timeout(120)
+
 OFFLINE = {"provider": "offline"}
 
 
@@ -267,7 +269,15 @@ async def edit_until(ended: asyncio.Event, owned: Owned, edit: Edit) -> list[Edi
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("owned", "kind"),
+    [
+        *(("alice", kind) for kind in KINDS),
+        ("local", "ad"),
+        *(pytest.param("local", kind, marks=pytest.mark.long) for kind in KINDS if kind != "ad"),
+    ],
+    indirect=["owned"],
+)
 async def test_edits_during_a_deletion_come_before_it_or_are_refused(owned: Owned, kind: str):
     """Every edit that was acknowledged precedes all that found nothing, and no key is left."""
     create, path, name = KINDS[kind]

@@ -18,7 +18,7 @@ from tests.doubles.served import GENERATE
 from tests.doubles.waiting import until
 from tests.storage.embedded_server import data_directory
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 GRAPHS = {
     "resting": f"{ROOT}/tests/http/stopping_graphs.py:resting",
     "ad_creation": "callsheet.graphs.ad_creation:graph",

@@ -95,6 +95,7 @@ def test_an_installed_package_ignores_a_state_folder_of_the_project_around_it(tm
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(120)
 def test_a_clone_without_links_imports_every_module_of_every_layer(clone):
     process = subprocess.run(
         [sys.executable, "-c", IMPORT_ALL, *LAYERS],

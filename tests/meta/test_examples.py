@@ -10,6 +10,8 @@ import pytest
 from tests.doubles.command import environment, start_server, stop_server
 from tests.meta.syntax import ROOT
 
+pytestmark = pytest.mark.timeout(120)
+
 EXAMPLES = ROOT / "examples"
 PROGRAMS = sorted(EXAMPLES.rglob("*.py"))
 MAX_LINES = 100
@@ -129,7 +131,6 @@ def test_an_example_without_its_server_says_how_to_start_it(program):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120)
 def test_a_thread_continues_at_another_server():
     assert run_example("two_servers.py") == [
         "first server:  {'voices': 'v1', 'music': 'v1', 'sfx': 'v1'}",

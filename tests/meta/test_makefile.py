@@ -17,6 +17,8 @@ from tests.meta.syntax import ROOT
 
 MAKEFILE = (ROOT / "Makefile").read_text()
 DOCUMENTED = re.findall(r"^(\w+):[^#\n]*  ## \S", MAKEFILE, re.MULTILINE)
+PARTS = ("tested", "covered", "slow", "thresholds", "linted")
+"""Targets of which others are made."""
 MARKERS = (".venv/uv", ".venv/run", ".venv/dev", ".venv/peers", ".venv-fuzz/done")
 INSTALLED = [word for marker in MARKERS for word in ("-o", marker)]
 """Options that mark every environment as installed, so that a test changes none."""
@@ -49,7 +51,7 @@ def test_every_target_without_a_file_is_phony_and_every_public_one_is_documented
     [phony] = re.findall(r"^\.PHONY: (.*)$", MAKEFILE, re.MULTILINE)
     named = set(re.findall(r"^(\w+):(?!=)", MAKEFILE, re.MULTILINE))
     assert set(phony.split()) == named
-    assert named - set(DOCUMENTED) == {"tested", "covered", "linted"}
+    assert named - set(DOCUMENTED) == set(PARTS)
 
 
 def test_in_the_activated_environment_the_python_outside_it_installs():
@@ -62,7 +64,7 @@ def test_in_the_activated_environment_the_python_outside_it_installs():
     assert prefix.stdout.strip() != str(ROOT / ".venv")
 
 
-@pytest.mark.parametrize("target", [*DOCUMENTED, "tested", "covered", "linted"])
+@pytest.mark.parametrize("target", [*DOCUMENTED, *PARTS])
 def test_the_programs_modules_and_files_of_a_target_exist(target):
     script = make("--dry-run", *INSTALLED, target)
     assert script.strip()

@@ -4,6 +4,8 @@ import pytest
 
 from tests.models.evaluated import PARTS, failed_tasks, offline_scores, recorded_scores
 
+pytestmark = pytest.mark.timeout(120)
+
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(PARTS))

@@ -1,12 +1,13 @@
 """Between a saver and its server: counts round trips, cuts connections, and loses replies."""
 
 import asyncio
-import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
 from redis.asyncio import Redis
+
+from tests.doubles.tcp_server import Connections
 
 
 class CountingProxy:
@@ -18,18 +19,19 @@ class CountingProxy:
         """Number of times that a client sent its first request, or one after a reply."""
         self.connections = 0
         self._target = target.removeprefix("unix://").partition("?")[0]
+        self._connections = Connections(self._serve)
         self._open: set[asyncio.StreamWriter] = set()
         self._replies_to_lose = 0
         self.loses_reply: Callable[[bytes], bool] | None = None
         """Called with the request of each reply; true loses the reply."""
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_unix_server(self._serve, self.socket)
+        self._server = await asyncio.start_unix_server(self._connections.handle, self.socket)
         return self
 
     async def __aexit__(self, *error: object) -> None:
         self._server.close()
-        self.cut()
+        await self._connections.close()
 
     def client(self) -> Redis:
         """A client that goes through the proxy."""
@@ -46,18 +48,19 @@ class CountingProxy:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
-        server_reader, server_writer = await asyncio.open_unix_connection(self._target)
+        server_reader, server_writer = await self._connections.connect(self._target)
         ends = {writer, server_writer}
         self._open |= ends
         # Requests since the last reply.
         requests: list[bytes] = []
-        with contextlib.suppress(ConnectionError):
+        try:
             await asyncio.gather(
                 self._up(reader, server_writer, requests), self._down(server_reader, writer, requests)
             )
-        self._open -= ends
-        for end in ends:
-            end.close()
+        finally:
+            self._open -= ends
+            for end in ends:
+                end.close()
 
     async def _up(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, requests: list[bytes]

@@ -65,7 +65,7 @@ async def test_a_connection_with_an_unexpected_reply_is_replaced() -> None:
     """Otherwise the next command would get it."""
     async with scripted_storage([b"+one\r\n+stray\r\n"], [b"+two\r\n"]) as (storage, exhausted):
         assert await execute(storage.redis, "GET", "a") == b"one"
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(20):
             await exhausted[0].wait()
         assert await execute(storage.redis, "GET", "a") == b"two"
 

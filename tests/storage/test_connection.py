@@ -127,7 +127,7 @@ async def test_announcements_are_made_over_tls_on_a_cluster(tmp_path: Path, tls_
             await announcements.open()
             listening = asyncio.create_task(announcements.listen())
             async with announcements.subscribe("t") as signal:
-                await asyncio.wait_for(signal.wait(), 5)
+                await asyncio.wait_for(signal.wait(), 20)
             listening.cancel()
             await announcements.aclose()
 
@@ -181,7 +181,7 @@ async def test_an_unreachable_cluster_is_reported() -> None:
 async def test_a_wrong_or_missing_password_is_refused_at_once(tmp_path: Path, user: str, form: str) -> None:
     options = cluster_options() if "cluster" in form else []
     with running_redis(watchdog.binary(), tmp_path, "--requirepass", "right", *options) as server:
-        async with asyncio.timeout(2):
+        async with asyncio.timeout(5):
             with pytest.raises(Invalid, match="refuses the connection") as refused:
                 await open_storage(f"{form}://{user}@{server.address}".replace("//@", "//"))
     assert "wrong" not in refused.value.message.replace("wrong number", "")

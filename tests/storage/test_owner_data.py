@@ -97,6 +97,7 @@ async def do_mixed_work(client: CountingClient) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(120)
 async def test_an_owners_imported_data_equals_the_exported(client: CountingClient, inspector: Redis) -> None:
     await do_mixed_work(client)
     for run in await client.ok("POST", "/threads/search", {"status": "busy", "limit": 100}):

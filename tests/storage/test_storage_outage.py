@@ -22,7 +22,7 @@ from tests.doubles.redis_server import RedisServer, running_redis
 from tests.doubles.served import GENERATE, generate_ad, served_app
 from tests.doubles.waiting import eventually
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 
 SOON_S = 2.0
 ROOM = 8_000

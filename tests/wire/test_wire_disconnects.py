@@ -49,6 +49,7 @@ async def start_run(http: httpx.AsyncClient, way: str, url: str = "") -> tuple[h
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(120)
 async def test_an_outage_of_redis_is_not_the_clients_departure(server: RedisServer) -> None:
     """The server loses a stream and a wait; both runs go on to their ends in the other process."""
     with (

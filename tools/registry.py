@@ -134,6 +134,7 @@ class Options(TypedDict, total=False):
     idempotent: bool
     isolated: bool
     rate_key: str
+    live: bool
     cacheable: Callable[[Mapping[str, Any]], bool]
     options: ToolOptions
     internal: bool
@@ -173,6 +174,8 @@ class Tool:
     """True for a sandbox process with limits of memory and processor."""
     rate_key: str = ""
     """Name under which its calls are counted, shared with other tools; empty for its own name."""
+    live: bool = False
+    """True if it reads what others change at any time, such as a library, so that no result is cached."""
     cacheable: Callable[[Mapping[str, Any]], bool] | None = None
     """Returns True for a result that may be cached; None if all may."""
     options: ToolOptions = field(default_factory=ToolOptions)
@@ -184,8 +187,8 @@ class Tool:
 
     @property
     def is_pure_lookup(self) -> bool:
-        """True if it neither changes nor reads anything that a version may change."""
-        return not (self.writes or self.reads or self.outside)
+        """True if it neither changes nor reads anything that a version or another request may change."""
+        return not (self.writes or self.reads or self.outside or self.live)
 
     @property
     def calls(self) -> int:

@@ -24,6 +24,7 @@ from callsheet.state.pronunciations import respell
 from callsheet.state.versions import Version
 from callsheet.storage import pronunciations
 from callsheet.storage.artefacts import recordings
+from callsheet.storage.artefacts.artefacts import Stream
 from callsheet.storage.artefacts.recordings import RecordingRecord
 from callsheet.tools.audio.casting import CastLine, cast
 from callsheet.tools.guard.sandbox import SandboxTask, TaskLimits
@@ -36,6 +37,7 @@ MAX_S: Final = 180.0
 """Longest ad that is rendered."""
 _VERSION: Final = 4
 """Version of the rendering: another one makes every ad again."""
+_STREAM_WORDS: Final = {"voices": "voices", "music": "music", "sfx": "sound effects"}
 _LIMITS: Final = TaskLimits(memory_bytes=2**30, cpu_s=90.0, output_bytes=60_000_000)
 
 
@@ -74,7 +76,7 @@ class Rendering(TypedDict):
     """Measured on the file; null for silence."""
     truePeakDbtp: float | None
     notices: list[str]
-    """Sentences on what is heard in place of what the ad describes: other voices, beds, sketches."""
+    """Sentences on what is heard in place of what the ad describes, and beside which active versions."""
     timeline: Timeline
     """With the measured lengths of the speech."""
 
@@ -94,6 +96,8 @@ class AdScore:
     speech: SpeechEngines
     music_before: Mapping[str, str] | None
     """Version and description of the music before this one; None for the first."""
+    activation: list[str]
+    """A sentence for each stream that is not rendered as a person activated it."""
 
     @property
     def digest(self) -> str:
@@ -134,7 +138,20 @@ async def read_score(ref: AdRef, request: RenderRequest) -> AdScore:
         lines=cast(written, language, speech),
         speech=speech,
         music_before=await _music_before(ref, chosen.get("music")),
+        activation=_activation(stored, chosen),
     )
+
+
+def _activation(stored: Mapping[str, Stream], chosen: Mapping[str, Version]) -> list[str]:
+    active = [
+        f"Of the {_STREAM_WORDS[name]} {version.id} is rendered; {stored[name].active} is active."
+        for name, version in chosen.items()
+        if stored[name].active not in (None, version.id)
+    ]
+    absent = [name for name, stream in stored.items() if stream.newest() and name not in chosen]
+    return active + [
+        f"The {_STREAM_WORDS[name]}: no version is active, so none is rendered." for name in absent
+    ]
 
 
 async def _music_before(ref: AdRef, chosen: Version | None) -> Mapping[str, str] | None:
@@ -274,7 +291,7 @@ def view(score: AdScore, record: RecordingRecord) -> Rendering:
         leadSeconds=PROFILES[request.profile].silence_s,
         loudnessLufs=details["loudnessLufs"],
         truePeakDbtp=details["truePeakDbtp"],
-        notices=details["notices"],
+        notices=[*score.activation, *details["notices"]],
         timeline=details["timeline"],
     )
 

@@ -14,7 +14,8 @@ from callsheet.server.ads import audio, edits, handoff
 from callsheet.server.ads.audio import PreflightReport, ProfileName, Rendering, RenderRequest
 from callsheet.server.artefacts.recordings import SOUND, progress_events, render_events, sound_reply
 from callsheet.server.artefacts.speech import find_speech, require_audio, speech_of
-from callsheet.server.artefacts.zip_files import ZIP, zip_reply
+from callsheet.server.artefacts.titles import titles
+from callsheet.server.artefacts.zip_files import ZIP, file_name, zip_reply
 from callsheet.server.http.auth import current_owner
 from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import documented_responses
@@ -192,10 +193,13 @@ async def set_ad_pronunciations(ad_id: str, body: AdPronunciations, request: Req
 @with_policy(API_READ)
 async def export_handoff(ad_id: str, query: Annotated[HandoffQuery, Query()], request: Request) -> Response:
     """Export the rendered ad as a ZIP file: script, cue sheet, checks, sound, and VAST with `mediaUrl`."""
-    ref = await edits.find_ad(app_context(request).storage, ad_id, current_owner(request))
+    ctx = app_context(request)
+    ref = await edits.find_ad(ctx.storage, ad_id, current_owner(request))
+    of_thread = await titles(ctx, ref.thread.owner, [ref.thread.id])
+    title = of_thread.get(ref.thread.id, ref.artefact.id)
     chosen = RenderRequest(**query.model_dump(exclude={"mediaUrl"}))
-    files = await handoff.handoff_files(await audio.read_score(ref, chosen), query.mediaUrl)
-    return await zip_reply(files, f"{ref.artefact.id}.zip", ref.thread.owner)
+    files = await handoff.handoff_files(await audio.read_score(ref, chosen), title, query.mediaUrl)
+    return await zip_reply(files, file_name(title, "zip"), ref.thread.owner)
 
 
 @voice_router.get("/{voice_id}/preview", responses=_FILE, response_class=Response)

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import tempfile
 import zipfile
 from collections.abc import AsyncIterable, AsyncIterator, Mapping
@@ -16,6 +17,8 @@ from callsheet.tools.guard.sandbox import owner_turn
 _TIME: Final = (1980, 1, 1, 0, 0, 0)
 """Time of every file inside."""
 _PIECE_BYTES: Final = 1_000_000
+_NAME_BYTES: Final = 120
+_UNSAFE: Final = re.compile(r'[\\/:*?"<>|\x00-\x1f\x7f]')
 ZIP: Final[dict[str, Any]] = {
     "content": {"application/zip": {"schema": {"type": "string", "format": "binary"}}},
     "description": "A ZIP file",
@@ -29,6 +32,12 @@ def download_headers(name: str) -> dict[str, str]:
         "Content-Disposition": f"attachment; filename*=UTF-8''{quote(name, safe='')}",
         "X-Content-Type-Options": "nosniff",
     }
+
+
+def file_name(title: str, ending: str) -> str:
+    """Return the name of a file that is called by a title: it names no folder and fits every file system."""
+    plain = _UNSAFE.sub(" ", title).encode()[:_NAME_BYTES].decode(errors="ignore")
+    return f"{' '.join(plain.split()).strip('. ') or 'file'}.{ending}"
 
 
 async def zip_reply(

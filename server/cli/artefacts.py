@@ -300,9 +300,18 @@ def export(client: ServerClient, args: Args) -> None:
     path = "/api/projects/{id}/timeline.otio" if form == "otio" else kind.exports
     reply = _call(client, KindRoute("GET", path), args, view, params=params)
     write(reply.content, args.output)
+    if kind is PAGES and not args.version:
+        _say_active(view["streams"]["page"])
     if timing := reply.headers.get("X-Subtitle-Timing"):
         hint = f"; measured ones follow {_command(kind, 'listen', args.id)}" if timing == "written" else ""
         say(f"Its times are {_TIMING[timing]}{hint}.")
+
+
+def _say_active(head: Mapping[str, Any]) -> None:
+    """Say that the newest version of a stream was written, if another one is active."""
+    newest, active = head["newest"], head["active"]
+    if active not in (None, newest):
+        say(f"It is {newest}, the newest; {active} is active (--version {active}).")
 
 
 def listen(client: ServerClient, args: Args) -> None:

@@ -13,10 +13,13 @@ _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 _COLUMNS: Final = ("start", "end", "part", "who or what", "words", "gain in dB")
 
 
-def script(ad_id: str, streams: Mapping[str, Mapping[str, Any]], timeline: Timeline) -> str:
-    """Return the script as Markdown, with the times of each part."""
+def script(
+    title: str, about: Sequence[str], streams: Mapping[str, Mapping[str, Any]], timeline: Timeline
+) -> str:
+    """Return the script as Markdown: title, sentences about the ad, and the parts with their times."""
     lines = [
-        f"# {_plain(ad_id)}",
+        f"# {_plain(title)}",
+        *map(_plain, about),
         f"{timeline['durationSeconds']:g} s of {timeline['spotSeconds']:g} s, times {timeline['timing']}.",
     ]
     for track, span in zip(_items(streams, "voices", "voiceTracks"), timeline["voices"], strict=True):
@@ -54,7 +57,7 @@ def _cues(
         yield (*_span(effect), "effect", effect["description"], "", f"{mixer['sfx']['volumeDb']:g}")
 
 
-def vast(ad_id: str, url: str, media_type: str, seconds: float) -> str:
+def vast(ad_id: str, title: str, url: str, media_type: str, seconds: float) -> str:
     """Return a VAST 4.2 document for an audio ad whose file is served at `url`."""
     duration = f"00:{int(seconds) // 60:02}:{int(seconds) % 60:02}.{round(seconds % 1 * 1000) % 1000:03}"
     name, number = escape(ad_id), quoteattr(ad_id)
@@ -63,7 +66,7 @@ def vast(ad_id: str, url: str, media_type: str, seconds: float) -> str:
   <Ad id={number} adType="audio">
     <InLine>
       <AdSystem>Callsheet</AdSystem>
-      <AdTitle>{name}</AdTitle>
+      <AdTitle>{escape(title)}</AdTitle>
       <AdServingId>{name}</AdServingId>
       <Creatives>
         <Creative id={number}>

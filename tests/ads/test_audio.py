@@ -163,6 +163,29 @@ async def test_a_rendered_ad_is_handed_off_in_one_file(client: httpx.AsyncClient
     assert (await client.get("/api/ads/ad-1/handoff", params=query)).content == reply.content
 
 
+async def test_a_rendering_and_its_hand_off_name_the_active_version_that_they_do_not_have(
+    client: httpx.AsyncClient,
+) -> None:
+    """A34: the newest is rendered, and nobody takes it for the active one."""
+    ad_view = await generate_ad(client, brief=README_BRIEF)
+    await client.post("/api/ads/ad-1/voices/v1/activate")
+    edit = {"text": "Bread, still warm.", "version": "v1"}
+    assert (await client.patch("/api/ads/ad-1/voices/tracks/track-0", json=edit)).status_code == 200
+    title = {"metadata": {"title": "Fresh / *Bread*"}}
+    await client.patch(f"/threads/{ad_view['conversationId']}", json=title)
+    rule = "Of the voices v2 is rendered; v1 is active."
+    assert (await render(client, format="ogg"))["notices"][0] == rule
+    reply = await client.get("/api/ads/ad-1/handoff?format=ogg")
+    assert reply.headers["content-disposition"].endswith("Fresh%20Bread.zip")
+    script = zipfile.ZipFile(io.BytesIO(reply.content)).read("script.md").decode()
+    assert script.startswith(f"# Fresh / \\*Bread\\*\n\nAd ad-1: voices v2, music v1, sfx v1.\n\n{rule}\n\n")
+    active = (await render(client, format="ogg", versions="active"))["notices"]
+    assert active[:2] == [
+        "The music: no version is active, so none is rendered.",
+        "The sound effects: no version is active, so none is rendered.",
+    ]
+
+
 async def test_progress_is_streamed_and_the_result_comes_last(client: httpx.AsyncClient) -> None:
     await generate_ad(client, brief=README_BRIEF)
     reply = await client.post(

@@ -22,13 +22,14 @@ TIMELINE = ad.timeline(STREAMS, language="english", spot_s=10.0)
 
 
 def test_the_script_has_every_part_with_its_time() -> None:
-    text = handoff.script("ad-1", STREAMS, TIMELINE)
+    text = handoff.script("Bread", ["Ad ad_1."], STREAMS, TIMELINE)
     assert "**0:03.0–" in text
     assert "=Bread \\*now\\*, \\| hot" in text
     assert "**Music** warm guitar" in text
     assert "effect** bell" in text
     assert "times estimated" in text
-    assert handoff.script("ad-1", {}, ad.timeline({}, language="english", spot_s=10)).startswith("# ad-1")
+    assert text.startswith("# Bread\n\nAd ad\\_1.\n\n")
+    assert handoff.script("ad-1", (), {}, ad.timeline({}, language="english", spot_s=10)).startswith("# ad-1")
 
 
 def test_the_cue_sheet_is_in_the_order_of_time_and_runs_no_formula() -> None:
@@ -50,7 +51,7 @@ def test_the_cue_sheet_is_in_the_order_of_time_and_runs_no_formula() -> None:
 
 
 def test_vast_names_the_file_and_escapes_what_it_is_given() -> None:
-    document = handoff.vast('a"<b>', "https://cdn.example/a.mp3?x=1&y=2", "audio/mpeg", 83.25)
+    document = handoff.vast("ad-1", 'a"<b>', "https://cdn.example/a.mp3?x=1&y=2", "audio/mpeg", 83.25)
     root = ET.fromstring(document)
     names = {"v": "http://www.iab.com/VAST"}
     media = root.find(".//v:MediaFile", names)

@@ -47,6 +47,21 @@ async def test_a_question_means_the_values_of_the_library(
     assert detected == filters
 
 
+async def test_a_count_is_that_of_the_library_as_it_is_now(api: httpx.AsyncClient):
+    """E-R1: in the same conversation, after an import and after deletions."""
+    await api.delete("/api/campaigns")
+    question = "how many email campaigns are there"
+    first = await post_question(api, question)
+    more = {"conversationId": first["conversationId"]}
+    assert first["total"] > 2
+    await import_file(api, "own.csv", ROWS.encode())
+    assert (await post_question(api, question, **more))["response"].splitlines()[0] == "2 campaigns match."
+    assert (await api.delete("/api/campaigns/1")).json() == {"deleted": True}
+    assert (await post_question(api, question, **more))["total"] == 1
+    await api.delete("/api/campaigns")
+    assert (await post_question(api, question, **more))["total"] == first["total"]
+
+
 async def test_an_import_notes_that_value_propositions_are_kept_as_written(api: httpx.AsyncClient):
     """E28: one value that is not known keeps all of the file's, which were read as the known ones else."""
     report = await import_file(api, "own.csv", ROWS.encode())

@@ -76,6 +76,18 @@ def test_a_page_is_checked_and_written_to_a_zip_file(run_command: RunCommand, tm
         assert site in archive.read("index.html").decode()
 
 
+def test_an_export_says_that_another_version_is_active(run_command: RunCommand, tmp_path: Path) -> None:
+    """A34: the newest is written when none is named, and nobody takes it for the active one."""
+    assert run_command("pages", "new", "make the headline teal", "--id", "shop", *OFFLINE).code == 0
+    file = str(tmp_path / "shop.html")
+    assert run_command("pages", "activate", "shop", "v1").code == 0
+    assert "active" not in run_command("pages", "export", "shop", file).err
+    assert run_command("pages", "restore", "shop", "start").code == 0
+    result = run_command("pages", "export", "shop", file)
+    assert "It is v2, the newest; v1 is active (--version v1)." in " ".join(result.err.split())
+    assert "active" not in run_command("pages", "export", "shop", file, "--version", "v1").err
+
+
 def test_a_campaign_becomes_an_ad_and_the_ad_a_page(run_command: RunCommand) -> None:
     created = run_command("ads", "new", "--from-campaign", "c-0002", "--id", "kestrel", "--json", *OFFLINE)
     assert created.code == 0, created.err

@@ -101,6 +101,7 @@ _wordy.__doc__ = "word " * 300
         (look, {"writes": ("page",), "options": ToolOptions(cache_s=5)}, "cache_s"),
         (look, {"reads": ("page",), "options": ToolOptions(cache_s=5)}, "cache_s"),
         (look, {"outside": True, "options": ToolOptions(cache_s=5)}, "cache_s"),
+        (look, {"live": True, "options": ToolOptions(cache_s=5)}, "cache_s"),
         (look, {"isolated": True}, "event loop"),
         (reckon, {"writes": ("page",)}, "not a coroutine"),
     ],

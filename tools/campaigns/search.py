@@ -70,7 +70,7 @@ class Search(LooseFilters):
         return self
 
 
-@tool(schema=Search, display="Searching campaigns")
+@tool(schema=Search, display="Searching campaigns", live=True)
 async def search(args: Search, call: Call) -> dict[str, Any]:
     """Search the library. All filters hold at once; leave out what was not asked for.
 

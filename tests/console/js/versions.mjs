@@ -27,7 +27,7 @@ test("words that meet a newer version stay, the newest is shown beside them, and
 
   const ad = await offline.send("POST", "/api/ai/generate", { adId: "met-ad", brief, provider: "offline" });
   await tab.goto(`${offline.url}/c/${ad.conversationId}`);
-  await tab.getByRole("button", { name: "Edit the words of track-0" }).click();
+  await tab.getByRole("button", { name: "Edit the words of voice 1" }).click();
   await offline.send("PATCH", "/api/ads/met-ad/voices/tracks/track-0", { text: "Cycle along the river.", version: "v1" });
   const saveWords = tab.getByRole("button", { name: "Save as a new version" });
   await saveTwice(tab, { box: tab.getByLabel("Words of this voice"), save: saveWords, newest: "v2", typed: "Ride along the river." });
@@ -64,7 +64,7 @@ test("a pronunciation that is refused stays in its fields", async () => {
 test("words that are typed while a turn changes the text stay, and the new text is shown before they replace it", async () => {
   const ad = await offline.send("POST", "/api/ai/generate", { adId: "turned", brief, provider: "offline" });
   const tab = await open(offline, `/c/${ad.conversationId}`);
-  await tab.getByRole("button", { name: "Edit the words of track-0" }).click();
+  await tab.getByRole("button", { name: "Edit the words of voice 1" }).click();
   const box = tab.getByLabel("Words of this voice");
   await box.fill("Ride along the river.");
   await offline.send("PATCH", "/api/ads/turned/voices/tracks/track-0", { text: "Cycle along the river.", version: "v1" });

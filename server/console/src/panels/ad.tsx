@@ -10,7 +10,7 @@ import { Icon } from "../ui/icon.tsx";
 import { Failure, Fold, Loading } from "../ui/states.tsx";
 import { useRead } from "../ui/use_read.ts";
 import { AdTimeline, type Timeline } from "./ad_timeline.tsx";
-import { AdPlayer } from "./ad_player.tsx";
+import { AdPlayer, queryOf } from "./ad_player.tsx";
 import type { Mixer } from "./ad_mixer.tsx";
 import { MakeOf } from "./make_of.tsx";
 import type { Rendered } from "./compare.tsx";
@@ -82,7 +82,7 @@ function Script({ props, ad }: { props: PanelProps; ad: Ad }) {
   const locked = ad.locks.some((one) => one.stream === "voices");
   return (
     <ol class="script">
-      {tracks.map((track) => {
+      {tracks.map((track, i) => {
         const time = times.get(track.id);
         const late = (time?.end ?? 0) > ad.timeline.spotSeconds;
         return (
@@ -98,7 +98,7 @@ function Script({ props, ad }: { props: PanelProps; ad: Ad }) {
                 <div class="track-line">
                   <p>{track.text}</p>
                   {!locked && !props.busy && mayWrite.value && (
-                    <button type="button" class="icon-button" aria-label={`Edit the words of ${track.id}`} onClick={() => edit(track)}><Icon name="edit" size={16} /></button>
+                    <button type="button" class="icon-button" aria-label={`Edit the words of voice ${i + 1}`} onClick={() => edit(track)}><Icon name="edit" size={16} /></button>
                   )}
                 </div>
               )}
@@ -125,13 +125,13 @@ function CompareAd({ ad }: { ad: Ad }) {
 }
 
 /** The hand-off of a rendered ad; VAST names the address at which its sound will be served. */
-function HandOff({ ad, profile }: { ad: string; profile: string }) {
+function HandOff({ ad, profile, versions, of }: { ad: string; profile: string; versions: string; of: string }) {
   const [address, setAddress] = useState("");
   const vast = /^https?:\/\/./.test(address) ? path`&mediaUrl=${address}` : "";
   return (
     <TakeWithYou files={[
-      ["Hand-off", path`/api/ads/${ad}/handoff?profile=${profile}` + vast, `ZIP: script, cue sheet, checks and sound${vast && ", VAST"}; listen first`],
-      ["Sound", path`/api/ads/${ad}/audio?profile=${profile}`, "MP3; listen first"],
+      [`Hand-off${of}`, path`/api/ads/${ad}/handoff?profile=${profile}` + versions + vast, `ZIP: script, cue sheet, checks and sound${vast && ", VAST"}; listen first`],
+      [`Sound${of}`, path`/api/ads/${ad}/audio?profile=${profile}` + versions, "MP3; listen first"],
     ]}>
       <label class="field"><span class="label">Address of the sound, for VAST<span class="optional"> optional</span></span>
         <input type="url" value={address} placeholder="https://" onInput={(event) => setAddress(event.currentTarget.value)} />
@@ -143,6 +143,7 @@ function HandOff({ ad, profile }: { ad: string; profile: string }) {
 function AdView(props: PanelProps) {
   const [profile, setProfile] = useState("spotify");
   const [second, setSecond] = useState<number | null>(null);
+  const [ofActive, chooseActive] = useState(false);
   const [ad, error, setAd] = useRead(() => get<Ad>(path`/api/ads/${props.id}`), [props.id, props.revision]);
   if (!ad) return error ? <Failure error={error} /> : <Loading label="Reading the ad" />;
   const [tone, fit] = fitOf(ad.timeline);
@@ -150,6 +151,13 @@ function AdView(props: PanelProps) {
   const effects = (ad.streams.sfx?.newest?.data?.soundFxPrompts ?? []) as Fields[];
   const brief = Object.entries(ad.brief ?? {}).filter(([, value]) => value !== "" && value !== null);
   const waiting = STREAMS.filter((one) => ad.streams[one]?.newest && ad.streams[one].active?.id !== ad.streams[one].newest?.id);
+  // Streams of which another version than the newest is active: the newest is heard and handed off, unless the active is chosen.
+  const other = STREAMS.flatMap((one): [string, Version, Version][] => {
+    const { active, newest } = ad.streams[one] ?? {};
+    return active && newest && active.id !== newest.id ? [[one, newest, active]] : [];
+  });
+  const wordsOf = (active: boolean) => other.map(([one, newest, kept]) => `${NAMES[one]?.toLowerCase()} ${active ? kept.id : newest.id}`).join(", ");
+  const versions = ofActive ? other.map(([one, , active]): [string, string] => [one, active.id]) : [];
   const activateAll = async () => {
     for (const one of waiting) await post(path`/api/ads/${ad.adId}/${one}/${ad.streams[one]?.newest?.id ?? ""}/activate`);
   };
@@ -164,8 +172,14 @@ function AdView(props: PanelProps) {
         {ad.streams.voices?.newest && <MakeOf label="Make a page of this" url="/api/pages" body={{ adId: ad.adId }} />}
         {waiting.length > 1 && mayWrite.value && <button type="button" class="button small end" onClick={() => act(activateAll(), "All newest versions are active", props.changed)}>Activate all {waiting.length}</button>}
       </div>
-      <AdPlayer key={`${props.id} ${STREAMS.map((one) => ad.streams[one]?.newest?.id).join(" ")}`} ad={ad.adId} timeline={ad.timeline}
-        onRendered={(timeline, place) => { setProfile(place); setAd({ ...ad, timeline }); }} onTime={setSecond} />
+      <AdPlayer key={`${props.id} ${STREAMS.map((one) => ad.streams[one]?.newest?.id).join(" ")} ${versions.join()}`} ad={ad.adId} timeline={ad.timeline} versions={versions}
+        onRendered={(timeline, place) => { setProfile(place); if (!ofActive) setAd({ ...ad, timeline }); }} onTime={setSecond}>
+        {other.length > 0 && <label class="ad-player-part"><span class="muted">of</span>
+          <select value={String(ofActive)} onChange={(event) => chooseActive(event.currentTarget.value === "true")}>
+            <option value="false">the newest: {wordsOf(false)}</option><option value="true">the active: {wordsOf(true)}</option>
+          </select>
+        </label>}
+      </AdPlayer>
       <AdTimeline timeline={ad.timeline} second={second} />
       <section class="part"><StreamHeader props={props} ad={ad} stream="voices" title="Voices" /><Script props={props} ad={ad} /></section>
       <section class="part">
@@ -183,7 +197,7 @@ function AdView(props: PanelProps) {
       <details class="part fold" open={location.value.query.has("mixer")}><summary>Mixer</summary><AdMixer ad={ad.adId} mixer={ad.mixer} onChanged={props.changed} /></details>
       {STREAMS.some((one) => (ad.streams[one]?.count ?? 0) > 1) && mayWrite.value && <Fold title="Compare by ear"><CompareAd ad={ad} /></Fold>}
       <Fold title="Pronunciations"><Pronunciations ad={ad.adId} /></Fold>
-      {ad.streams.voices?.newest && <HandOff ad={ad.adId} profile={profile} />}
+      {ad.streams.voices?.newest && <HandOff ad={ad.adId} profile={profile} versions={queryOf(versions)} of={other.length > 0 ? ` of ${wordsOf(ofActive)}` : ""} />}
       {brief.length > 0 && <details class="part fold"><summary>Brief, {count(brief.length, "entry", "entries")}</summary>
         <dl class="value">{brief.map(([name, value]) => <div key={name}><dt>{words(name)}</dt><dd class="value-text">{String(value)}</dd></div>)}</dl>
       </details>}

@@ -1,7 +1,6 @@
 // The mixer of an ad: gains in decibels and fades in seconds; a change is kept at once.
 import { useState } from "preact/hooks";
 import { path, request } from "../api.ts";
-import { words } from "../format.ts";
 import { attempt, mayWrite } from "../store.ts";
 
 export interface Mixer {
@@ -26,8 +25,8 @@ export function AdMixer({ ad, mixer, onChanged }: { ad: string; mixer: Mixer; on
   return (
     <fieldset class="mixer" disabled={!mayWrite.value}>
       <legend class="sr-only">Gains and fades</legend>
-      {Object.entries(mixer.voices).map(([track, gain]) => (
-        <Slider key={track} label={words(track)} value={gain} min={-30} max={12} unit="dB" onChange={(value) => change({ voices: { [track]: value } })} />
+      {Object.entries(mixer.voices).map(([track, gain], i) => (
+        <Slider key={track} label={`Voice ${i + 1}`} value={gain} min={-30} max={12} unit="dB" onChange={(value) => change({ voices: { [track]: value } })} />
       ))}
       <Slider label="Music" value={mixer.music.volumeDb} min={-60} max={12} unit="dB" onChange={(volumeDb) => change({ music: { volumeDb } })} />
       <Slider label="Music under voices" value={mixer.music.duckingDb} min={-60} max={0} unit="dB" onChange={(duckingDb) => change({ music: { duckingDb } })} />

@@ -1,5 +1,6 @@
 // The player of an ad: renders what is heard, plays all of it or one track, and says where something else is heard
 // than what the ad describes.
+import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { get, path, post } from "../api.ts";
 import { Checks } from "../ui/checks.tsx";
@@ -25,10 +26,14 @@ export function playhead(current: number, lead: number, timeline: Timeline): num
   return Math.min(Math.max(0, current - lead), end);
 }
 
+/** Versions as the end of a query. */
+export const queryOf = (versions: [stream: string, version: string][]) => versions.map(([stream, version]) => path`&${stream}=${version}`).join("");
+
 const PROFILES: [value: string, name: string][] = [["spotify", "Spotify"], ["ebu-r128", "EBU R 128"], ["atsc-a85", "ATSC A/85"], ["podcast", "Podcast"], ["plain", "Plain"]];
 
-export function AdPlayer({ ad, timeline, onRendered, onTime }: {
-  ad: string; timeline: Timeline; onRendered: (measured: Timeline, profile: string) => void; onTime: (second: number | null) => void;
+/** `versions` are rendered in place of the newest ones. */
+export function AdPlayer({ ad, timeline, versions, onRendered, onTime, children }: {
+  ad: string; timeline: Timeline; versions: [stream: string, version: string][]; onRendered: (measured: Timeline, profile: string) => void; onTime: (second: number | null) => void; children: ComponentChildren;
 }) {
   const [part, setPart] = useState("");
   const [profile, setProfile] = useState("spotify");
@@ -39,7 +44,7 @@ export function AdPlayer({ ad, timeline, onRendered, onTime }: {
     setPart(track);
     setProfile(place);
     onTime(null);
-    const rendered = post<Rendering>(path`/api/ads/${ad}/render`, { profile: place, ...(track ? { track } : {}) });
+    const rendered = post<Rendering>(path`/api/ads/${ad}/render`, { profile: place, ...Object.fromEntries(versions), ...(track ? { track } : {}) });
     void call(rendered.catch((failure) => { setRendering(null); throw failure; }), (reply) => { setRendering(reply); onRendered(reply.timeline, place); });
   };
   useEffect(() => {
@@ -72,6 +77,7 @@ export function AdPlayer({ ad, timeline, onRendered, onTime }: {
             {PROFILES.map(([value, name]) => <option key={value} value={value}>{name}</option>)}
           </select>
         </label>
+        {children}
         {rendering?.loudnessLufs != null && <span class="num muted end">{rendering.loudnessLufs.toFixed(1)} LUFS · {rendering.truePeakDbtp?.toFixed(1)} dBTP</span>}
       </div>
       {error && <Failure error={error} />}
@@ -80,7 +86,7 @@ export function AdPlayer({ ad, timeline, onRendered, onTime }: {
           <audio ref={audio} controls autoplay preload="auto" src={rendering.url} onTimeUpdate={show} onSeeked={show}
             onError={() => setRendering(null)} />
           {rendering.notices.length > 0 && <ul class="ad-notices" aria-label="What is heard">{rendering.notices.map((one) => <li key={one}>{one}</li>)}</ul>}
-          {!part && <Checks of={PROFILES.find(([value]) => value === profile)?.[1] ?? profile} when={[rendering.url, profile]} read={() => get(path`/api/ads/${ad}/preflight?profile=${profile}`)} />}
+          {!part && <Checks of={PROFILES.find(([value]) => value === profile)?.[1] ?? profile} when={[rendering.url, profile]} read={() => get(path`/api/ads/${ad}/preflight?profile=${profile}` + queryOf(versions))} />}
         </>
       )}
     </section>

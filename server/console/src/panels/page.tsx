@@ -10,7 +10,7 @@ import { Failure, Loading } from "../ui/states.tsx";
 import { useRead, useScale } from "../ui/use_read.ts";
 import { elementsOf, fieldsOf, ROOT, type PageElement } from "./page_elements.ts";
 import type { PanelEntry, PanelProps } from "./panel.ts";
-import { TakeWithYou } from "./take_with_you.tsx";
+import { TakeWithYou, type Takeaway } from "./take_with_you.tsx";
 import { useTyped } from "./words_editor.tsx";
 
 interface PageView {
@@ -106,6 +106,8 @@ function PagePanel(props: PanelProps) {
   marked.current = element;
   const active = view.versionId === view.activeVersionId;
   const activate = () => act(post(path`/api/pages/${view.pageId}/versions/${view.versionId ?? ""}/activate`), `${view.versionId} is active`, props.changed);
+  const exported = [view.versionId ?? "start", ...(active || !view.activeVersionId ? [] : [view.activeVersionId])];
+  const of = (version: string) => (exported.length === 1 ? "" : ` of ${version}, the ${version === view.activeVersionId ? "active" : "newest"} one`);
   return (
     <div class="ad">
       {error && <Failure error={error} />}
@@ -114,7 +116,8 @@ function PagePanel(props: PanelProps) {
           {WIDTHS.map(([label, pixels]) => <button key={label} type="button" aria-pressed={width === pixels} onClick={() => setWidth(pixels)}>{label}</button>)}
         </div>
         {view.versionId && <span class="tag">{view.versionId}</span>}
-        {view.versionId && (active ? <span class="pill ok"><span class="dot" aria-hidden="true" />Active</span> : mayWrite.value && <button type="button" class="button small" onClick={activate}>Activate</button>)}
+        {view.activeVersionId && <span class="pill ok"><span class="dot" aria-hidden="true" />{active ? "Active" : `${view.activeVersionId} is active`}</span>}
+        {view.versionId && !active && mayWrite.value && <button type="button" class="button small" onClick={activate}>Activate</button>}
       </div>
       {element && <ElementBar key={element.id} props={props} view={view} element={element} focus={focus} onClose={() => select(null)} />}
       <Preview view={view} width={width} selected={selected} onSelect={select} />
@@ -127,10 +130,10 @@ function PagePanel(props: PanelProps) {
         </select>
       </label>
       <Checks of="a page that is published" when={[view.pageId, view.versionId]} read={() => get(path`/api/pages/${view.pageId}/check`)} onOpen={select} />
-      <TakeWithYou files={[
-        ["HTML", path`/api/pages/${view.pageId}/export?view=attachment`, "one file"],
-        ["ZIP", path`/api/pages/${view.pageId}/export?format=zip`, "with its images, to publish"],
-      ]} />
+      <TakeWithYou files={exported.flatMap((one): Takeaway[] => [
+        [`HTML${of(one)}`, path`/api/pages/${view.pageId}/export?view=attachment&version=${one}`, "one file"],
+        [`ZIP${of(one)}`, path`/api/pages/${view.pageId}/export?format=zip&version=${one}`, "with its images, to publish"],
+      ])} />
     </div>
   );
 }

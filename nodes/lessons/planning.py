@@ -110,7 +110,7 @@ class LessonPlanning(Planning):
         if proposed is None or (choice == words and not is_again and not is_offline(session.scope.model)):
             return None
         if is_again:
-            question = AIMessage(choice_text(proposed), id=f"{uuid.uuid4()}{QUESTION}")
+            question = AIMessage(await choice_text(session, proposed), id=f"{uuid.uuid4()}{QUESTION}")
             return {
                 **new_turn(),
                 "messages": [AIMessage(_AGAIN), question],

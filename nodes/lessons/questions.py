@@ -19,7 +19,6 @@ from callsheet.nodes.workflow import WorkflowSpec
 from callsheet.state.context import Context
 from callsheet.state.errors import Invalid, Missing
 from callsheet.state.lessons import images, narration, review, selection
-from callsheet.state.lessons.facts import Fact
 from callsheet.state.lessons.images import (
     CHOICE_DONE,
     SEARCH_PENDING,
@@ -31,12 +30,20 @@ from callsheet.state.lessons.images import (
 from callsheet.state.lessons.lesson import LessonState, pending_question
 from callsheet.state.lessons.narration import Narration
 from callsheet.state.lessons.review import Approved, Wish
-from callsheet.state.lessons.selection import ChosenFacts, NotAFactChoice, OtherFacts, narration_arguments
+from callsheet.state.lessons.selection import (
+    ChosenFacts,
+    FactOffer,
+    NotAFactChoice,
+    OtherFacts,
+    fact_offer,
+    narration_arguments,
+)
 from callsheet.state.versions import Version
 
 QUESTION: Final = ":question"
 """Suffix of the ids of messages that ask in words what an interrupt asks."""
 _HOW_TO_ANSWER: Final = 'Answer with numbers, such as "1 and 3", with "all", or say what you want instead.'
+_EARLIER: Final = "Found earlier, and still there to choose:"
 _FACTS_EFFECT: Final = (
     "The facts you choose are confirmed, and the narration is written from them and no others."
 )
@@ -48,11 +55,12 @@ async def _ask_facts(session: AnswerSession, state: LessonState) -> dict[str, An
     proposed = await session.newest("facts")
     if proposed is None:
         return {"choice": None, "plan": None}
-    data = proposed.data
+    data, offer = proposed.data, await _offer(session, proposed)
     answer = session.answer(
         _fact_question(proposed),
-        facts=[{"number": number, **one} for number, one in enumerate(data["facts"], 1)],
-        earlierFacts=data.get("earlier", []),
+        facts=offer.newest,
+        earlierFacts=offer.earlier,
+        chosenFacts=offer.chosen,
         topic=data["topic"],
         learningObjective=data["learningObjective"],
         warnings=data.get("warnings", []),
@@ -67,13 +75,18 @@ async def _facts_update(session: AnswerSession, answer: Any) -> dict[str, Any]:
     if proposed is None:
         return session.chat_update(str(answer))
     try:
-        read = selection.read(answer, _facts_of(proposed, "facts"), _facts_of(proposed, "earlier"))
+        read = selection.read(answer, *(await _offer(session, proposed)).facts)
     except Invalid as error:
         return refusal_update(error)
     if isinstance(read, NotAFactChoice):
         return session.chat_update(read.text)
     remark = read.wish if isinstance(read, ChosenFacts) else ""
     return session.decision_update(*selection_calls(read), remark=remark)
+
+
+async def _offer(session: AnswerSession, proposed: Version) -> FactOffer:
+    confirmed = await session.newest("confirmed")
+    return fact_offer(proposed.data, confirmed.data if confirmed else {})
 
 
 def _fact_question(proposed: Version) -> Interrupt:
@@ -93,19 +106,20 @@ def _fact_question(proposed: Version) -> Interrupt:
 
 def question_text(extracted: Mapping[str, Any]) -> str:
     """Return the question in words, for front ends that show messages and no interrupt."""
-    facts = (
-        f"{number}. {one['concept']}: {one['details']}" for number, one in enumerate(extracted["facts"], 1)
-    )
-    return "\n".join([str(extracted["message"]), "", *facts, "", _HOW_TO_ANSWER])
+    facts, earlier = extracted["facts"], extracted.get("earlierFacts", ())
+    lines = [
+        f"{number}. {one['concept']}: {one['details']}" for number, one in enumerate((*facts, *earlier), 1)
+    ]
+    former = ["", _EARLIER, "", *lines[len(facts) :]] if earlier else []
+    how = _HOW_TO_ANSWER.replace('"all"', '"all" for the new ones') if earlier else _HOW_TO_ANSWER
+    return "\n".join([str(extracted["message"]), "", *lines[: len(facts)], *former, "", how])
 
 
-def choice_text(proposed: Version) -> str:
+async def choice_text(session: AnswerSession, proposed: Version) -> str:
     """Return the question about proposed facts in words."""
-    return question_text({"message": _fact_question(proposed).question, "facts": proposed.data["facts"]})
-
-
-def _facts_of(proposed: Version, name: str) -> list[Fact]:
-    return [Fact.model_validate(one) for one in proposed.data.get(name, ())]
+    offer = await _offer(session, proposed)
+    shown = {"facts": offer.newest, "earlierFacts": offer.earlier}
+    return question_text({"message": _fact_question(proposed).question, **shown})
 
 
 def selection_calls(read: ChosenFacts | OtherFacts) -> tuple[str, Calls]:

@@ -121,7 +121,7 @@ def question_parts(value: Any) -> Iterator[RenderableType]:
         yield text(value)
         return
     if value.get("facts"):
-        yield facts_table(value["facts"])
+        yield offered_facts(value)
     if value.get("images"):
         yield images_table(value["images"])
     yield text(questions.full_text(value) or value, "bold yellow")
@@ -301,7 +301,7 @@ def _elements(element: View, depth: int) -> Iterator[tuple[int, View]]:
 def _lesson_changes(reply: View, view: View, changed: set[str]) -> Iterator[RenderableType]:
     value = (reply.get("interrupt") or {}).get("value") or {}
     if value.get("facts"):
-        yield facts_table(value["facts"])
+        yield offered_facts(value)
     elif reply.get("narration") and "narration" in changed:
         yield narration_parts({**reply, **view})
     if value.get("images"):
@@ -310,24 +310,23 @@ def _lesson_changes(reply: View, view: View, changed: set[str]) -> Iterator[Rend
 
 def lesson_parts(view: View) -> Iterator[RenderableType]:
     """Yield the facts of a lesson, the chosen ones marked, and its narration."""
-    proposed, chosen = ({one["id"] for one in view[name]} for name in ("facts", "confirmedFacts"))
-    listed = [*view["facts"], *(one for one in view["confirmedFacts"] if one["id"] not in proposed)]
+    listed = [*view["facts"], *view["earlierFacts"]]
+    chosen = [one["id"] for one in view["confirmedFacts"]]
     if listed:
-        marks = ["✓ " if one["id"] in chosen else "" for one in listed]
-        numbers = [f"{mark}{place}" for place, mark in enumerate(marks, 1)]
-        yield facts_table([{**fact, "number": number} for number, fact in zip(numbers, listed, strict=True)])
+        yield offered_facts({**view, "chosenFacts": chosen})
     if chosen:
         yield text(f"✓ {len(chosen)} of {len(listed)} chosen", "dim")
     if view["narration"]:
         yield narration_parts(view)
 
 
-def facts_table(items: Sequence[View]) -> Table:
-    """Return the facts as a table, each with its number and the model's confidence."""
-    table = _choice_table("Fact", "What it says", "Sure")
-    for fact in items:
+def offered_facts(value: View) -> Table:
+    """Return newest and earlier facts as a table, each with its number and confidence, chosen ones marked."""
+    table, chosen = _choice_table("Fact", "What it says", "Sure"), value.get("chosenFacts", ())
+    for number, fact in enumerate([*value["facts"], *value.get("earlierFacts", ())], 1):
         sure = f"{round(fact['confidence'] * 100)} %" if fact.get("confidence") is not None else ""
-        table.add_row(str(fact["number"]), text(fact["concept"]), text(fact["details"]), sure)
+        place = f"{'✓ ' * (fact['id'] in chosen)}{number}"
+        table.add_row(place, text(fact["concept"]), text(fact["details"]), sure)
     return table
 
 

@@ -71,7 +71,9 @@ class _Lesson(TypedDict):
     showFactSelectionPrompt: bool
     showNarrationReviewPrompt: bool
     facts: list[Fact]
-    """The proposed facts."""
+    """The facts of the newest proposal."""
+    earlierFacts: list[Fact]
+    """Facts of earlier proposals, and those that the person added; they can be chosen, too."""
     confirmedFacts: list[Fact]
     narration: Narration | None
     speech: str | None

@@ -44,7 +44,6 @@ from callsheet.state.entered import UPLOADED, upload_fields
 from callsheet.state.errors import Conflict, Invalid
 from callsheet.state.lessons import lesson
 from callsheet.state.lessons import selection as answers
-from callsheet.state.lessons.facts import Fact
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.runs.records import Run, RunRequest
 from callsheet.storage.threads import threads
@@ -240,12 +239,9 @@ def fact_questions(interrupts: Sequence[Interrupt]) -> list[str]:
 
 async def _read_choice(storage: Storage, thread: Thread, choice: Mapping[str, Any]) -> answers.ChosenFacts:
     """Return facts chosen without a pending question; raise `Invalid` for none and for unknown ones."""
-    proposed = (await LESSONS.artefact(storage, thread).stream_head("facts")).newest
-    data: Mapping[str, Any] = proposed.data if proposed else {}
-    offered, earlier = [
-        [Fact.model_validate(entry) for entry in data.get(name, ())] for name in ("facts", "earlier")
-    ]
-    return cast("answers.ChosenFacts", answers.read(choice, offered, earlier))
+    heads = await LESSONS.artefact(storage, thread).stream_heads(("facts", "confirmed"))
+    proposed, confirmed = (head.newest.data if head.newest else {} for head in heads.values())
+    return cast("answers.ChosenFacts", answers.read(choice, *answers.fact_offer(proposed, confirmed).facts))
 
 
 def session_thread(session: str | None, owner: str) -> Thread:

@@ -14,6 +14,7 @@ from callsheet.server.http.context import AppContext
 from callsheet.state import conversation
 from callsheet.state.lessons import lesson
 from callsheet.state.lessons.lesson import Session
+from callsheet.state.lessons.selection import fact_offer
 from callsheet.state.times import iso_time_or_none
 from callsheet.state.versions import Version
 from callsheet.storage.artefacts.artefacts import Artefact
@@ -47,9 +48,10 @@ def lesson_view(lesson_snapshot: LessonSnapshot, question: str | None) -> dict[s
     """Return the fields of a lesson in every reply; `question` names the pending one."""
     session = lesson_snapshot.session
     step = lesson.step(session.status, question)
-    facts, student, narration = (
-        lesson_snapshot.newest.get(name) for name in ("facts", "student", "narration")
+    facts, confirmed, student, narration = (
+        lesson_snapshot.newest.get(name) for name in ("facts", "confirmed", "student", "narration")
     )
+    offer = fact_offer(facts.data if facts else {}, confirmed.data if confirmed else {})
     fields, script = session.model_dump(mode="json"), session.generatedScript
     return {
         "status": session.status,
@@ -58,6 +60,7 @@ def lesson_view(lesson_snapshot: LessonSnapshot, question: str | None) -> dict[s
         "showFactSelectionPrompt": step == "selection",
         "showNarrationReviewPrompt": step == "review" and session.generatedScript is not None,
         "facts": fields["extractedFacts"],
+        "earlierFacts": [one.model_dump() for one in offer.facts[1]],
         "confirmedFacts": fields["confirmedFacts"],
         "narration": fields["generatedScript"],
         "speech": script.length_words if script else None,

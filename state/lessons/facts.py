@@ -13,6 +13,10 @@ MIN_FACTS: Final = 5
 """Minimum facts of a lesson, if its source supports them."""
 MAX_FACTS: Final = 15
 _ID_BYTES: Final = 5
+_SAME: Final = 0.8
+"""Least share of a passage that an offered one has of it where both say the same."""
+_FOOTNOTES: Final = re.compile(r"(?<=[^\W\d_][.!?])[0-9]{1,3}(?![0-9])|[\u00b9\u00b2\u00b3\u2070-\u2079]+")
+"""Numbers of footnotes that are glued to a sentence's end, and raised ones."""
 
 
 class Passage(BaseModel):
@@ -82,6 +86,30 @@ def find_passage(quote: str, text: str) -> Passage | None:
 def distinct(facts: Iterable[Fact]) -> list[Fact]:
     """Return the facts in order, without repeated ids."""
     return list({fact.id: fact for fact in facts}.values())
+
+
+def not_offered(facts: Iterable[Fact], offered: Iterable[str]) -> tuple[Fact, ...]:
+    """Return the facts whose passage is not within one that was offered, nor is one of these all but theirs.
+
+    A footnote behind a sentence makes no other one of it.
+    """
+    known = [_statement(one) for one in offered]
+    return tuple(
+        fact
+        for fact in facts
+        if not any(
+            _same(_statement(fact.source.quote if fact.source else fact.details), one) for one in known
+        )
+    )
+
+
+def _same(new: str, offered: str) -> bool:
+    return bool(new) and (new in offered or (offered in new and len(offered) >= _SAME * len(new)))
+
+
+def _statement(passage: str) -> str:
+    """Return letters and digits of a passage, without the numbers of its footnotes."""
+    return _letters(_FOOTNOTES.sub("", passage)).text
 
 
 def shortfall(facts: Sequence[Fact]) -> list[str]:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
 
+from callsheet.state.lessons.selection import fact_offer
 from callsheet.state.sentences import split_sentences
 from callsheet.state.state_block import StateLine, fit
 from callsheet.state.versions import Version, created_by_model
@@ -144,6 +145,7 @@ def _short(output: Mapping[str, Any]) -> dict[str, Any]:
     kept = {name: value for name, value in output.items() if name != "narration"}
     if facts := output.get("facts"):
         kept["facts"] = [{name: one.get(name) for name in ("id", "concept", "details")} for one in facts]
+    kept.pop("earlierFacts", None)
     return kept
 
 
@@ -207,13 +209,11 @@ def _facts(proposed: Version | None, confirmed: Version | None, *, details: bool
         about = f": {fact['details']}" if details else ""
         note = " (chosen)" if fact["id"] in chosen else ""
         yield StateLine(f"{number}. {fact['id']} {_begin(fact['concept'])}{note}", about, more=_MORE)
-    proposed_ids = {fact["id"] for fact in facts}
-    for fact in confirmed.data["facts"] if confirmed else ():
-        if fact["id"] not in proposed_ids:
-            head = (
-                f"- {fact['id']} {_begin(fact['concept'])} (chosen, from the person or an earlier proposal)"
-            )
-            yield StateLine(head, more=_MORE)
+    for fact in fact_offer(proposed.data, confirmed.data if confirmed else {}).earlier:
+        is_chosen = fact["id"] in chosen
+        if is_chosen or details:
+            note = f"{'chosen, ' * is_chosen}from the person or an earlier proposal"
+            yield StateLine(f"{fact['number']}. {fact['id']} {_begin(fact['concept'])} ({note})", more=_MORE)
 
 
 def _narration(version: Version | None) -> Iterator[StateLine]:

@@ -6,7 +6,7 @@ in words is the model's call of `chooseFactsTool`, which `chosen_facts` reads.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pydantic import ValidationError
 
@@ -63,12 +63,51 @@ class NotAFactChoice:
     text: str
 
 
+class FactOffer(NamedTuple):
+    """The facts that a person may choose, numbered in one row, each as the person confirmed it."""
+
+    newest: list[dict[str, Any]]
+    """Those of the newest proposal."""
+    earlier: list[dict[str, Any]]
+    """Those of earlier proposals, each with its version, and those that the person added."""
+    chosen: list[str]
+    """Ids of those that are chosen now."""
+
+    @property
+    def facts(self) -> tuple[list[Fact], list[Fact]]:
+        """Both lists as facts."""
+        newest, earlier = ([Fact.model_validate(one) for one in facts] for facts in self[:2])
+        return newest, earlier
+
+    @property
+    def earlier_entry(self) -> dict[str, Any]:
+        """The entry of a tool's result on the earlier ones; none without any."""
+        names = ("number", "id", "concept", "details")
+        shown = [{name: one[name] for name in names} for one in self.earlier]
+        return {"earlierFacts": shown} if shown else {}
+
+
+def fact_offer(proposed: Mapping[str, Any], confirmed: Mapping[str, Any]) -> FactOffer:
+    """Return the offer of a proposal, beside the facts that are confirmed now."""
+    kept = {fact["id"]: fact for fact in confirmed.get("facts", ())}
+    newest = {fact["id"]: fact for fact in proposed.get("facts", ())}
+    earlier: dict[str, dict[str, Any]] = {}
+    for fact in (*proposed.get("earlier", ()), *kept.values()):
+        if fact["id"] not in newest:
+            earlier.setdefault(fact["id"], fact)
+    newest_row, earlier_row = (
+        [{"number": number, **fact, **kept.get(fact["id"], {})} for number, fact in enumerate(facts, start)]
+        for facts, start in ((newest.values(), 1), (earlier.values(), 1 + len(newest)))
+    )
+    return FactOffer(newest_row, earlier_row, list(kept))
+
+
 Answer = ChosenFacts | OtherFacts | NotAFactChoice
 _NUMBERS: Final = ("target_duration", "level_shift")
 
 
 def read(answer: Any, offered: Sequence[Fact], earlier: Sequence[Fact] = ()) -> Answer:
-    """Return the parsed answer; facts offered `earlier` may be chosen by id, too.
+    """Return the parsed answer; facts offered `earlier` have the numbers after those of the newest.
 
     Raises `Invalid` for an empty choice or an unknown fact.
     """
@@ -122,11 +161,12 @@ class _FactReader(AnswerReader[Answer]):
     LISTS = ("facts", "selectedFacts", "ids", "indices", "numbers")
 
     def __init__(self, offered: Sequence[Fact], earlier: Sequence[Fact]) -> None:
-        self._offered = offered
+        self._newest = offered
+        self._offered = (*offered, *earlier)
         self._by_id = {fact.id: fact for fact in (*earlier, *offered)}
 
     def from_approval(self) -> Answer:
-        return ChosenFacts(tuple(self._offered))
+        return ChosenFacts(tuple(self._newest))
 
     def from_rejection(self, message: str) -> Answer:
         return OtherFacts(message)

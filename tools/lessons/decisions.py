@@ -4,7 +4,7 @@ A choice of facts in words is the model's call of `chooseFactsTool`: models read
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -15,7 +15,7 @@ from callsheet.state.lessons import images, lesson, narration
 from callsheet.state.lessons.facts import Fact, distinct, new_fact
 from callsheet.state.lessons.images import Picture, on_the_web, picture_id
 from callsheet.state.lessons.narration import Narration, SegmentEdit
-from callsheet.state.lessons.selection import MAX_CHOSEN, chosen_facts, narration_arguments
+from callsheet.state.lessons.selection import MAX_CHOSEN, chosen_facts, fact_offer, narration_arguments
 from callsheet.state.versions import Version
 from callsheet.tools.call import Call
 from callsheet.tools.lessons.arguments import LessonArguments, LessonLanguage, LevelShift
@@ -124,15 +124,7 @@ def _known_facts(proposed: Version | None, confirmed: Version | None) -> tuple[l
     """Return the offered facts and the earlier ones, each as the person confirmed it."""
     if proposed is None:
         raise Invalid("no facts are proposed yet", remedy="find facts first with extractFactsTool")
-    kept = {fact.id: fact for fact in _facts(confirmed.data if confirmed else {}, "facts")}
-    offered, earlier = (
-        [kept.get(fact.id, fact) for fact in _facts(proposed.data, name)] for name in ("facts", "earlier")
-    )
-    return offered, [*earlier, *kept.values()]
-
-
-def _facts(data: Mapping[str, Any], name: str) -> list[Fact]:
-    return [Fact.model_validate(one) for one in data.get(name, ())]
+    return fact_offer(proposed.data, confirmed.data if confirmed else {}).facts
 
 
 def _names(facts: Sequence[Fact]) -> str:
@@ -159,9 +151,16 @@ async def confirmFactsTool(args: FactList, call: Call) -> dict[str, Any]:  # noq
     return await confirm(call, args.facts, f"The lesson tells {count}.")
 
 
-@tool(schema=FactList, display="Adding to the facts", reads=("facts",), writes=("facts",), internal=True)
+@tool(
+    schema=FactList,
+    display="Adding to the facts",
+    reads=("facts", "confirmed"),
+    writes=("facts",),
+    internal=True,
+)
 async def addFactsTool(args: FactList, call: Call) -> dict[str, Any]:  # noqa: N802
     """Add a person's facts to the proposed ones, which keep their ids."""
+    confirmed = (await call.artefact.stream_head("confirmed")).newest
     for _ in range(_ATTEMPTS):
         tip = await call.artefact.stream_head("facts")
         data = dict(tip.newest.data) if tip.newest else {}
@@ -170,6 +169,7 @@ async def addFactsTool(args: FactList, call: Call) -> dict[str, Any]:  # noqa: N
         names = ", ".join(fact.concept for fact in args.facts)
         shown = {**data, "facts": facts}
         result = {"success": True, "message": f"Added: {names}.", "facts": facts, "status": "facts_extracted"}
+        result |= fact_offer(shown, confirmed.data if confirmed else {}).earlier_entry
         try:
             return await call.write("facts", shown, result=result, expected_head=tip)
         except Conflict:

@@ -1,14 +1,16 @@
 """Three tools of a lesson, for student, facts and narration; the fourth is in `decisions`."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from langgraph.config import get_stream_writer
 
 from callsheet.state.errors import Conflict, Invalid, Unavailable
 from callsheet.state.lessons import narration, student
-from callsheet.state.lessons.facts import Fact, new_fact
+from callsheet.state.lessons.facts import Fact, new_fact, not_offered
 from callsheet.state.lessons.narration import Narration, Segment
+from callsheet.state.lessons.selection import fact_offer
 from callsheet.state.lessons.student import Student
 from callsheet.state.versions import Version
 from callsheet.tools.call import Call, Scope
@@ -62,7 +64,7 @@ def create_extract_tool(web: WebClient) -> Tool:
     @tool(
         schema=ExtractionRequest,
         display="Finding the facts",
-        reads=("source", "facts", "narration", "student"),
+        reads=("source", "facts", "confirmed", "narration", "student"),
         writes=("facts",),
         options=_READING,
     )
@@ -73,6 +75,8 @@ def create_extract_tool(web: WebClient) -> Tool:
         source = source or await _read_content(args.content, web, call.scope)
         preferences = _extraction_preferences(args, source, previous, await _newest(call, "student"))
         extraction = await fact_finding.extract_facts_cached(source, preferences, call, _report)
+        if preferences.avoid:
+            extraction = replace(extraction, facts=not_offered(extraction.facts, preferences.avoid))
         if not extraction.facts:
             raise _no_facts(source, other=bool(previous and args.guidance))
         data, result = _extraction_data(extraction, source)
@@ -80,6 +84,8 @@ def create_extract_tool(web: WebClient) -> Tool:
         earlier = [fact for fact in proposed_facts(previous) if fact["id"] not in ids]
         origin = {"language": extraction.language, "source": source.reference(uploaded), "earlier": earlier}
         duration = _target_duration(args, previous, await _newest(call, "narration"))
+        confirmed = await _newest(call, "confirmed")
+        result |= fact_offer(data | origin, confirmed.data if confirmed else {}).earlier_entry
         return await call.write("facts", data | origin | duration, result=result)
 
     return extractFactsTool
@@ -430,8 +436,8 @@ def _extraction_preferences(
     same = previous is not None and previous.data.get("source", {}).get("digest") == source.digest
     earlier = previous.data if previous and same else {}
     proposed = (*earlier.get("facts", ()), *earlier.get("earlier", ()))
-    quotes = [fact["source"]["quote"] for fact in proposed if fact.get("source")]
-    return ExtractionPreferences(args.guidance, tuple(quotes), age, level)
+    known = [fact["source"]["quote"] if fact.get("source") else fact["details"] for fact in proposed]
+    return ExtractionPreferences(args.guidance, tuple(known), age, level)
 
 
 async def _newest(call: Call, stream: str) -> Version | None:

@@ -8,7 +8,6 @@ export interface Choice {
   title: string;
   details: string;
   note: string;
-  quote: string;
 }
 
 export interface Action {
@@ -22,7 +21,8 @@ export interface Action {
 
 /** The form that an interrupt needs. */
 export type Ask =
-  | { form: "choose"; field: string; choices: Choice[] }
+  /** `chosen` are the ids that are ticked at first. */
+  | { form: "choose"; field: string; choices: Choice[]; chosen: string[] }
   /** One of several values, which is the answer itself. */
   | { form: "pick"; values: Json[] }
   | { form: "actions"; actions: Action[]; canSkip: boolean }
@@ -38,7 +38,7 @@ const OPTION_FIELDS = ["choices", "options"];
 
 function choice(raw: Json, index: number): Choice {
   if (raw === null || typeof raw !== "object" || Array.isArray(raw)) {
-    return { id: String(raw), title: String(raw), details: "", note: "", quote: "" };
+    return { id: String(raw), title: String(raw), details: "", note: "" };
   }
   const one = raw as Fields;
   const text = (...names: string[]) => String(names.map((name) => one[name]).find((value) => typeof value === "string" && value) ?? "");
@@ -48,7 +48,6 @@ function choice(raw: Json, index: number): Choice {
     title: text("concept", "title", "label", "name", "credit", "id"),
     details: text("details", "description", "text", "page"),
     note: sure,
-    quote: typeof one.source?.quote === "string" ? one.source.quote : "",
   };
 }
 
@@ -95,7 +94,10 @@ export function askOf(value: any): Ask {
   const schema: Schema | undefined = value.response_schema;
   for (const field of CHOICE_FIELDS) {
     const list = value[field];
-    if (Array.isArray(list) && list.length > 0) return { form: "choose", field, choices: list.map(choice) };
+    if (!Array.isArray(list) || list.length === 0) continue;
+    const earlier: Choice[] = ((field === "facts" && value.earlierFacts) || []).map((one: Json, i: number) => ({ ...choice(one, i), note: "from before" }));
+    const choices = [...list.map(choice), ...earlier];
+    return { form: "choose", field, choices, chosen: value.chosenFacts?.length ? value.chosenFacts : choices.slice(0, list.length).map((one) => one.id) };
   }
   if (Array.isArray(value.action_requests) && value.action_requests.length > 0) {
     return { form: "actions", actions: actionsOf(value), canSkip: decisionTypes(schema).includes("skip") };

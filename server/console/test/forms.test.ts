@@ -55,8 +55,20 @@ test("what no control can hold is kept as it is", () => {
 test("facts are a choice by checkboxes", () => {
   const ask = askOf({ facts: [{ id: "f1", concept: "Moon", details: "It is far.", confidence: 0.95 }], action_requests: [{ name: "select_facts" }] });
   assert.ok(ask.form === "choose");
-  assert.deepEqual(ask.choices[0], { id: "f1", title: "Moon", details: "It is far.", note: "95 % sure", quote: "" });
+  assert.deepEqual(ask.choices[0], { id: "f1", title: "Moon", details: "It is far.", note: "95 % sure" });
+  assert.deepEqual(ask.chosen, ["f1"]);
   assert.deepEqual(choose("facts", ["f1"], "shorter"), { facts: ["f1"], message: "shorter" });
+});
+
+test("facts from before are choices, too, and a choice that stands is ticked", () => {
+  const facts = [{ id: "f2", concept: "Sun", details: "It is hot." }];
+  const earlierFacts = [{ id: "f1", concept: "Moon", details: "It is far.", confidence: 0.95 }];
+  const ask = askOf({ facts, earlierFacts, chosenFacts: ["f1"] });
+  assert.ok(ask.form === "choose");
+  assert.deepEqual(ask.choices.map((one) => [one.id, one.note]), [["f2", ""], ["f1", "from before"]]);
+  assert.deepEqual(ask.chosen, ["f1"]);
+  const fresh = askOf({ facts, earlierFacts, chosenFacts: [] });
+  assert.deepEqual(fresh.form === "choose" && fresh.chosen, ["f2"]);
 });
 
 test("calls that wait are approved, edited, left out or rejected", () => {

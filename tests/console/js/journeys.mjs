@@ -100,7 +100,10 @@ test("a lesson's facts are chosen again, and an edit's error goes when the narra
   await choose(1);
   const tab = await open(offline, `/c/${sessionId}`);
   await tab.getByRole("button", { name: "Choose again" }).click();
-  await tab.getByRole("region", { name: "Question" }).waitFor();
+  const question = tab.getByRole("region", { name: "Question" });
+  await question.waitFor();
+  const ticked = question.getByRole("checkbox", { checked: true });
+  assert.equal(await ticked.count(), 1, "only what is chosen is ticked");
   await choose(1, 2);
   await tab.reload();
   await tab.getByText(/^2 of \d chosen$/).waitFor();

@@ -22,7 +22,7 @@ interface Segment {
 interface Lesson {
   sessionId: string; status: string; waitsFor: string | null; topic: string | null; learningObjective: string | null;
   childAge: string | null; childInterest: string | null; learningStyle: string | null;
-  facts: Fact[]; confirmedFacts: Fact[]; warnings: string[];
+  facts: Fact[]; earlierFacts: Fact[]; confirmedFacts: Fact[]; warnings: string[];
   speech: string | null; segmentTimes: [start: number, end: number][] | null;
   narration: { total_duration: number; reading_level: string; segments: Segment[]; readability: { formula: string; grade: number; within: boolean } | null; } | null;
 }
@@ -127,7 +127,7 @@ function LessonView(props: PanelProps) {
   if (!lesson) return error ? <Failure error={error} /> : <Loading label="Reading the lesson" />;
   const chosen = new Set(lesson.confirmedFacts.map((one) => one.id));
   const numbers = factNumbers(lesson.confirmedFacts.map((one) => one.id));
-  const facts = [...lesson.confirmedFacts, ...lesson.facts.filter((one) => !chosen.has(one.id))];
+  const facts = [...lesson.confirmedFacts, ...[...lesson.facts, ...lesson.earlierFacts].filter((one) => !chosen.has(one.id))];
   const about: [string, string | null][] = [["Age", lesson.childAge], ["Likes", lesson.childInterest], ["Learns by", lesson.learningStyle]];
   const readability = lesson.narration?.readability;
   return (

@@ -14,8 +14,8 @@ export interface AnswerProps {
   onAnswer: (answer: unknown) => void;
 }
 
-function ChooseForm({ field, choices, busy, onAnswer }: AnswerProps & { field: string; choices: Choice[] }) {
-  const [chosen, setChosen] = useState(() => new Set(choices.map((one) => one.id)));
+function ChooseForm({ field, choices, chosen: ticked, busy, onAnswer }: AnswerProps & { field: string; choices: Choice[]; chosen: string[] }) {
+  const [chosen, setChosen] = useState(() => new Set(ticked));
   const [wish, setWish] = useState("");
   const noun = field === "facts" ? "fact" : field === "images" ? "image" : "item";
   const toggle = (id: string, on: boolean) => {
@@ -146,7 +146,7 @@ export function InterruptForm({ value, busy, onAnswer }: AnswerProps) {
   const ask = askOf(value);
   const shared = { value, busy, onAnswer };
   switch (ask.form) {
-    case "choose": return <ChooseForm {...shared} field={ask.field} choices={ask.choices} />;
+    case "choose": return <ChooseForm {...shared} field={ask.field} choices={ask.choices} chosen={ask.chosen} />;
     case "actions": return <ActionsForm {...shared} actions={ask.actions} canSkip={ask.canSkip} />;
     case "pick":
       return (

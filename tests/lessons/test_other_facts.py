@@ -1,0 +1,108 @@
+"""Other facts of a material are offered beside those that were found before, and never the same twice."""
+
+from io import StringIO
+from typing import Any, Final
+
+import pytest
+from rich.console import Console
+
+from callsheet.graphs import fact_narration
+from callsheet.server.cli.rendering import lesson_parts, question_parts
+from callsheet.state.lessons.facts import new_fact, not_offered
+from callsheet.storage import Storage
+from tests.lessons.lesson_chat import LessonChat, pending_question
+from tests.lessons.lesson_client import LessonClient
+from tests.lessons.lesson_material import material
+
+GRAPHS = {"fact_narration": fact_narration.graph}
+OTHERS: dict[str, Any] = {"decisions": [{"type": "reject", "message": ""}]}
+
+
+@pytest.fixture
+def chat(opened: Storage) -> LessonChat:
+    return LessonChat(opened)
+
+
+def ids(facts: list[dict[str, Any]]) -> list[str]:
+    return [one["id"] for one in facts]
+
+
+def shown(parts: Any) -> str:
+    """Return what a terminal shows of these parts."""
+    file = StringIO()
+    for part in parts:
+        Console(file=file, width=200).print(part)
+    return file.getvalue()
+
+
+async def test_other_facts_join_the_earlier_ones_and_the_choice_stays(lesson_client: LessonClient) -> None:
+    """B54: in the reply, in words, in a session and in a terminal, under one row of numbers."""
+    first = await lesson_client.send(material("struggle_for_existence").text)
+    chosen = ids(first["facts"])[:2]
+    await lesson_client.choose_facts(*chosen)
+    await lesson_client.send("Choose the facts again")
+    reply = await lesson_client.send("", **OTHERS)
+    question = reply["interrupt"]["value"]
+    assert ids(question["earlierFacts"]) == ids(first["facts"])
+    count = len(question["facts"]) + len(first["facts"])
+    assert [one["number"] for one in (*question["facts"], *question["earlierFacts"])] == [
+        *range(1, count + 1)
+    ]
+    assert question["chosenFacts"] == chosen
+    session = await lesson_client.get_session()
+    assert (ids(session["facts"]), ids(session["earlierFacts"])) == (
+        ids(question["facts"]),
+        ids(first["facts"]),
+    )
+    assert f"✓ {len(question['facts']) + 1} " in shown(question_parts(question))
+    assert f"2 of {count} chosen" in shown(lesson_parts(session))
+    answer = await lesson_client.send(f"1 and {count}")
+    assert ids(answer["confirmedFacts"]) == [question["facts"][0]["id"], first["facts"][-1]["id"]]
+
+
+async def test_the_question_in_words_has_the_earlier_facts_with_their_numbers(chat: LessonChat) -> None:
+    first = pending_question(await chat.send(material("struggle_for_existence").text))
+    state = await chat.answer(OTHERS)
+    second, words = pending_question(state), state["messages"][-1].text
+    number = len(second["facts"]) + 1
+    assert f"\n\n{number}. {first['facts'][0]['concept']}: {first['facts'][0]['details']}\n" in words
+    assert '"all" for the new ones' in words
+    await chat.answer("all")
+    assert (await chat.narration()).facts <= set(ids(second["facts"]))
+
+
+SALT: Final = (
+    "Salt\n\nSalt is a mineral of sodium and chlorine. Sea water has about 35 grams of salt in a litre. "
+    "Only 6 % of it is eaten. Salt keeps food from spoiling. Roman soldiers were paid partly in salt. "
+    "Salt melts at 801 degrees. Salt lakes are found on every continent. Most salt comes from China. "
+    "The largest salt mine of the world is in Canada. Salt makes ice melt at a lower temperature. "
+    "Camels need more salt than cows. The word salary comes from salt. Black salt smells of eggs. "
+    "Salt from the sea is harvested in summer. Pink salt comes from Pakistan."
+)
+
+
+async def test_a_sentence_of_an_offered_passage_is_not_offered_as_another_fact(
+    lesson_client: LessonClient,
+) -> None:
+    """B54."""
+    first = await lesson_client.send(SALT)
+    reply = await lesson_client.send("", **OTHERS)
+    others = [one["details"] for one in reply["interrupt"]["value"]["facts"]]
+    assert others
+    assert not [one for one in others if any(one in fact["details"] for fact in first["facts"])]
+
+
+@pytest.mark.parametrize(
+    ("passage", "is_other"),
+    [
+        ("Only 6 % of it is eaten.12", False),
+        ("Only 6 % of it is eaten [4].", False),
+        ("only 6 % of it is eaten", False),
+        ("Only 6.4 % of it is eaten.", True),
+        ("Only 6 % of it is eaten, and the factories of the world take the rest.", True),
+    ],
+)
+def test_a_footnote_makes_no_other_statement_of_a_sentence(passage: str, *, is_other: bool) -> None:
+    """B54: nor do case and signs."""
+    fact = new_fact("Salt", passage)
+    assert not_offered([fact], ["Most salt is not food. Only 6 % of it is eaten."]) == ((fact,) * is_other)

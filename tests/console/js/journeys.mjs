@@ -160,6 +160,27 @@ test("the check of a page leads to the field that it asks for, and the field is 
   assert.deepEqual(await faultsOf(tab), []);
 });
 
+test("a phone shows the preview of a page, its rules, the composer and a lesson in the width that it has", async () => {
+  await offline.send("POST", "/api/pages/small/chat", { message: EXAMPLES.page_builder });
+  const tab = await open(offline, "/c/small", { viewport: { width: 390, height: 844 } });
+  await tab.locator(".turn.receipt").first().waitFor();
+  await tab.getByRole("button", { name: "What is made" }).click();
+  const tops = await tab.locator(".fold summary").first().evaluate((one) => [one, one.firstChild].map((part) => part.getBoundingClientRect().top));
+  assert.ok(tops[1] - tops[0] < 6, `the rules begin ${tops[1] - tops[0]} pixels below their triangle`);
+  await until(async () => (await tab.locator(".page-box").boundingBox()).height > 200, "the preview has a height");
+  await tab.reload();
+  await tab.getByLabel("Select an element").waitFor();
+  await tab.getByRole("button", { name: "Conversation" }).click();
+  assert.ok((await tab.getByLabel("Message", { exact: true }).boundingBox()).height > 30);
+
+  const { sessionId } = await offline.send("POST", "/api/agent-create/tools", { messages: [{ role: "user", content: EXAMPLES.fact_narration }] });
+  await offline.send("POST", `/api/agent-create/tools?sessionId=${sessionId}`, { selectedFacts: [1, 2], messages: [] });
+  await tab.goto(`${offline.url}/c/${sessionId}?pane=artefact`);
+  await tab.getByText(/^reading level/).waitFor();
+  const [wide, shown] = await tab.locator(".pane-body").evaluate((one) => [one.scrollWidth, one.clientWidth]);
+  assert.ok(wide <= shown, `the lesson is ${wide} pixels wide in ${shown}`);
+});
+
 test("a request is edited and sent again from the point before it, which leaves the later turn behind", async () => {
   const tab = await open(offline, "/");
   await start(tab, "ad_creation", EXAMPLES.ad_creation);

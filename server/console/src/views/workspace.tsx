@@ -32,7 +32,7 @@ function Composer({ thread }: { thread: ThreadModel }) {
     const area = box.current;
     if (!area) return;
     area.style.height = "auto";
-    area.style.height = `${Math.min(area.scrollHeight, 240)}px`;
+    if (area.scrollHeight > 0) area.style.height = `${Math.min(area.scrollHeight, 240)}px`; // none while the other pane is shown
   }, [text]);
   return (
     <form class="composer" onSubmit={(event) => { event.preventDefault(); void send(); }}>

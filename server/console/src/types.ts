@@ -3,12 +3,7 @@
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
 export type Fields = Record<string, any>;
 
-export interface WorkflowInfo {
-  name: string;
-  title: string;
-  description: string;
-  examples: string[];
-}
+export interface WorkflowInfo { name: string; title: string; description: string; examples: string[] }
 
 export interface Session {
   auth: "none" | "keys" | "jwt";
@@ -19,14 +14,9 @@ export interface Session {
   workflows: WorkflowInfo[];
 }
 
-export interface ArtefactRef {
-  kind: string;
-  id: string;
-}
+export interface ArtefactRef { kind: string; id: string }
 
-export interface ArtefactTitle extends ArtefactRef {
-  title: string;
-}
+export interface ArtefactTitle extends ArtefactRef { title: string }
 
 /** A run that waits for a person. */
 export interface Question {
@@ -36,13 +26,11 @@ export interface Question {
   kind: "interrupt" | "plan" | "paused" | null;
   title: string;
   wouldChange: string[] | null;
-  responseSchema: Schema | null;
   choices: Json;
   /** The interrupt's value. */
   value?: any;
   artefact: ArtefactTitle | null;
   createdAt: string | null;
-  ageSeconds: number | null;
   dueAt: string | null;
   link: string;
 }
@@ -54,30 +42,14 @@ export interface Decision extends Pick<Question, "id" | "thread" | "workflow" | 
   answeredAt: string | null;
 }
 
-export interface QuestionPage {
-  questions: Question[];
-  next: string | null;
-}
+export interface QuestionPage { questions: Question[]; next: string | null }
 
 export interface RunningRun {
-  run: string;
-  thread: string;
-  workflow: string;
-  title: string;
-  startedAt: string | null;
-  status: string;
-  progress: { done: number; total: number } | null;
-  costUsd: number | null;
+  run: string; thread: string; workflow: string; title: string; startedAt: string | null;
+  status: string; progress: { done: number; total: number } | null; costUsd: number | null;
 }
 
-export interface RecentThread {
-  thread: string;
-  workflow: string;
-  title: string;
-  status: string;
-  updatedAt: string | null;
-  artefact: ArtefactTitle | null;
-}
+export interface RecentThread { thread: string; workflow: string; title: string; status: string; updatedAt: string | null; artefact: ArtefactTitle | null }
 
 /** The part of JSON Schema that forms are made of. */
 export interface Schema {
@@ -87,30 +59,17 @@ export interface Schema {
   properties?: Record<string, Schema>;
   required?: string[];
   items?: Schema;
-  enum?: Json[];
-  const?: Json;
-  anyOf?: Schema[];
-  oneOf?: Schema[];
-  allOf?: Schema[];
-  $ref?: string;
-  $defs?: Record<string, Schema>;
+  enum?: Json[]; const?: Json;
+  anyOf?: Schema[]; oneOf?: Schema[]; allOf?: Schema[];
+  $ref?: string; $defs?: Record<string, Schema>;
   default?: Json;
   format?: string;
   readOnly?: boolean;
   pattern?: string;
-  minimum?: number;
-  maximum?: number;
-  minLength?: number;
-  maxLength?: number;
-  minItems?: number;
-  maxItems?: number;
+  minimum?: number; maximum?: number; maxLength?: number;
 }
 
-export interface ToolCall {
-  id: string;
-  name: string;
-  args: Fields;
-}
+export interface ToolCall { id: string; name: string; args: Fields }
 
 /** A message of the thread's state, in LangChain's form. */
 export interface WireMessage {
@@ -135,20 +94,9 @@ export interface TurnReceipt {
   notes: string[];
 }
 
-export interface StepResult {
-  id: string;
-  plan: string;
-  tool: string;
-  status: string;
-  output?: Json;
-  error?: Json;
-  duration_s?: number;
-}
+export interface StepResult { id: string; plan: string; tool: string; status: string; output?: Json; error?: Json; duration_s?: number }
 
-export interface Interrupt {
-  id: string;
-  value: any;
-}
+export interface Interrupt { id: string; value: any }
 
 export interface ThreadState {
   values: Fields;
@@ -161,32 +109,14 @@ export interface ThreadState {
   tasks: { id: string; name: string; error: Json; interrupts: Interrupt[]; result?: Fields | null }[];
 }
 
-export interface Thread {
-  thread_id: string;
-  created_at: string;
-  updated_at: string;
-  metadata: Fields;
-  status: "idle" | "busy" | "interrupted" | "error";
-  values?: Fields;
-}
+export interface Thread { thread_id: string; created_at: string; metadata: Fields; status: "idle" | "busy" | "interrupted" | "error"; values?: Fields }
 
-export interface Run {
-  run_id: string;
-  thread_id: string;
-  status: string;
-  created_at: string;
-}
+export interface Run { run_id: string; thread_id: string; status: string; created_at: string }
 
 /** The record of a tool call. */
 export interface Receipt {
-  id: string;
-  toolCallId: string;
-  runId: string;
-  status: string;
-  cached: boolean;
-  tries: number;
-  startTime: string;
-  endTime: string | null;
+  id: string; toolCallId: string; status: string; cached: boolean;
+  tries: number; startTime: string;
 }
 
 /** The `step` event of the custom stream. */
@@ -211,7 +141,6 @@ export interface PlanStep {
   status: string;
   progress: number | null;
   canEdit: boolean;
-  canCancel: boolean;
   toolName: string;
   displayName: string;
   params: Fields;
@@ -230,24 +159,13 @@ export interface Execution {
   status: "planned" | "running" | "paused" | "completed" | "failed" | "cancelled";
   counts: Record<string, number>;
   startedAt: string | null;
-  completedAt: string | null;
-  totalTime: number;
   message: string;
   plan: { totalSteps: number; estimatedTime: number; steps: PlanStep[] };
 }
 
-export interface StreamHead {
-  newest: string | null;
-  active: string | null;
-  count: number;
-  updatedAt: string | null;
-}
+export interface StreamHead { newest: string | null; active: string | null; count: number; updatedAt: string | null }
 
-export interface ArtefactView extends ArtefactRef {
-  conversationId: string | null;
-  streams: Record<string, StreamHead>;
-  sources: ArtefactRef[];
-}
+export interface ArtefactView extends ArtefactRef { conversationId: string | null; streams: Record<string, StreamHead>; sources: ArtefactRef[] }
 
 export interface Version {
   id: string;
@@ -263,10 +181,4 @@ export interface Version {
   data?: Fields;
 }
 
-export interface VersionDiff {
-  stream: string;
-  from: string;
-  to: string;
-  changes: { kind: string; path: string; text: string; before?: Json; after?: Json }[];
-  text: string;
-}
+export interface VersionDiff { stream: string; from: string; to: string; changes: { kind: string; path: string; text: string; before?: Json; after?: Json }[]; text: string }

@@ -647,6 +647,27 @@ test("a graph of one's own asks by its schema, and its state is shown", async ()
   await picture(tab, "own-graph-result");
 });
 
+test("a graph without messages is started by the fields of its input, which stay on the page, and again with others", async () => {
+  const tab = await open(offline, "/");
+  await tab.getByLabel("Workflow").selectOption("ordering");
+  await tab.getByLabel("Item").fill("muffins");
+  await tab.getByRole("button", { name: "Start", exact: true }).click();
+  await tab.getByText("How many muffins?").first().waitFor();
+  await tab.getByRole("region", { name: "Input" }).getByText("muffins").waitFor();
+  await tab.getByLabel("Count").selectOption("2");
+  await tab.getByRole("button", { name: "Answer", exact: true }).click();
+  await tab.getByRole("region", { name: "Result" }).getByText("2").waitFor();
+  await tab.reload();
+  const again = tab.getByLabel("Item");
+  await until(async () => (await again.inputValue()) === "muffins", "the form has the last input");
+  await picture(tab, "own-graph-input");
+  assert.deepEqual(await faultsOf(tab), []);
+  await again.fill("rolls");
+  await tab.getByRole("button", { name: "Start", exact: true }).click();
+  await tab.getByText("How many rolls?").first().waitFor();
+  await tab.getByRole("region", { name: "Input" }).getByText("rolls").waitFor();
+});
+
 test("the inspector forks a thread at a checkpoint with another state", async () => {
   const { thread_id: thread } = await offline.send("POST", "/threads", { metadata: { graph_id: "ordering" } });
   await offline.send("POST", `/threads/${thread}/runs/wait`, { assistant_id: "ordering", input: { item: "rolls" } });

@@ -343,9 +343,9 @@ def schemas_view(graph: Pregel[Any, Any]) -> JsonObject:
     context = _schema(graph.get_context_jsonschema)
     return {
         "input_schema": _schema(graph.get_input_jsonschema)
-        or _schema(lambda: _described(graph, "input_schema")),
+        or _schema(lambda: _typed_dict_schema(graph, "input_schema")),
         "output_schema": _schema(graph.get_output_jsonschema)
-        or _schema(lambda: _described(graph, "output_schema")),
+        or _schema(lambda: _typed_dict_schema(graph, "output_schema")),
         "state_schema": _schema(lambda: _state_schema(graph)),
         # `configurable` is LangGraph's older name for the context.
         "config_schema": context or {},
@@ -362,7 +362,9 @@ async def subgraphs_view(graph: Pregel[Any, Any], namespace: str | None, *, recu
     }
 
 
-def _described(graph: Pregel[Any, Any], part: Literal["input_schema", "output_schema"]) -> JsonObject | None:
+def _typed_dict_schema(
+    graph: Pregel[Any, Any], part: Literal["input_schema", "output_schema"]
+) -> JsonObject | None:
     """Return the schema of a `typing.TypedDict`, which pydantic refuses below Python 3.12; None for others.
 
     A field whose type it refuses, too, may be anything.
@@ -372,8 +374,8 @@ def _described(graph: Pregel[Any, Any], part: Literal["input_schema", "output_sc
         return None
     fields = {name: _field_type(hint) for name, hint in get_type_hints(shape, include_extras=True).items()}
     needed = {name: Required[hint] for name, hint in fields.items() if name in shape.__required_keys__}
-    described: Any = TypedDict(shape.__name__, fields | needed, total=False)  # type: ignore[misc]
-    return TypeAdapter(described).json_schema()
+    complete: Any = TypedDict(shape.__name__, fields | needed, total=False)  # type: ignore[misc]
+    return TypeAdapter(complete).json_schema()
 
 
 def _field_type(hint: Any) -> Any:

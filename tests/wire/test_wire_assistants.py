@@ -224,6 +224,12 @@ async def test_schemas_describe_input_output_state_context_and_config(client: La
     assert sorted(plain["input_schema"]["required"]) == ["log", "x"]
 
 
+async def test_a_kind_that_no_graph_makes_names_the_remedy(client: LangGraphClient) -> None:
+    with pytest.raises(NotFoundError) as refusal:
+        await client.http.get("/api/artefacts/ad")
+    assert "langgraph.json" in refusal.value.response.json()["remedy"]
+
+
 async def test_subgraphs_are_selected_by_namespace(client: LangGraphClient) -> None:
     recursive: Any = await client.assistants.get_subgraphs("parent", recurse=True)
     assert list(recursive) == ["child"]

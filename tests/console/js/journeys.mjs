@@ -668,6 +668,25 @@ test("a graph without messages is started by the fields of its input, which stay
   await tab.getByRole("region", { name: "Input" }).getByText("rolls").waitFor();
 });
 
+test("a server of other graphs alone shows no page and no words of the workflows that it lacks", async () => {
+  const tab = await open(offline, "/");
+  await tab.getByRole("link", { name: "Campaigns" }).waitFor();
+  await tab.route("**/api/session", async (route) => {
+    const response = await route.fetch();
+    const { workflows, ...others } = await response.json();
+    await route.fulfill({ response, json: { ...others, workflows: workflows.filter((one) => one.name === "ordering") } });
+  });
+  await tab.reload();
+  await tab.getByLabel("Item").waitFor();
+  assert.deepEqual(await tab.getByRole("navigation").getByRole("link").allInnerTexts(), ["Callsheet", "Home", "Settings"]);
+  assert.equal(await tab.getByText(/offline model/).count(), 0);
+  for (const path of ["/campaigns", "/artefacts"]) {
+    await tab.goto(offline.url + path);
+    await tab.getByText("No workflow of this server has this page").waitFor();
+    assert.equal(await tab.getByRole("button", { name: /Import|Export/ }).count(), 0);
+  }
+});
+
 test("the inspector forks a thread at a checkpoint with another state", async () => {
   const { thread_id: thread } = await offline.send("POST", "/threads", { metadata: { graph_id: "ordering" } });
   await offline.send("POST", `/threads/${thread}/runs/wait`, { assistant_id: "ordering", input: { item: "rolls" } });

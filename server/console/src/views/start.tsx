@@ -31,7 +31,8 @@ async function start(workflow: string, input: Fields, file?: File): Promise<bool
 
 function Model() {
   const model = session.value?.model;
-  if (!model) return null;
+  // Graphs of a user's own have no examples, and models of their own.
+  if (!model || session.value?.workflows.every((one) => one.examples.length === 0)) return null;
   if (!model.offline) {
     const name = <strong title={model.reason || undefined}>{model.name || model.provider}</strong>;
     return <p class="model-line"><span class="dot ok" aria-hidden="true" /><span>Answered by {name}</span></p>;

@@ -127,8 +127,9 @@ def _workflow(request: Request, kind: str) -> WorkflowSpec[Any]:
     for spec in specs:
         if spec.artefact.kind == kind:
             return spec
-    kinds = ", ".join(sorted(spec.artefact.kind for spec in specs)) or "none"
-    raise Missing(f"no served workflow makes artefacts of kind {kind!r}", remedy=f"use one of: {kinds}")
+    kinds = ", ".join(sorted(spec.artefact.kind for spec in specs))
+    remedy = f"use one of: {kinds}" if kinds else "add a workflow that makes them to langgraph.json"
+    raise Missing(f"no served workflow makes artefacts of kind {kind!r}", remedy=remedy)
 
 
 async def _find(

@@ -3,7 +3,7 @@
 import uuid
 from collections.abc import Callable
 from importlib.metadata import version
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, Required
 
 from fastapi import APIRouter, Query, Request
 from langgraph.channels.base import BaseChannel
@@ -11,7 +11,7 @@ from langgraph.pregel import Pregel
 from pydantic import Field, TypeAdapter
 from pydantic.errors import PydanticUserError
 from starlette.responses import Response
-from typing_extensions import TypedDict
+from typing_extensions import TypedDict, get_type_hints, is_typeddict
 
 from callsheet.server.http.auth import current_owner, public_config
 from callsheet.server.http.context import app_context
@@ -342,8 +342,10 @@ def schemas_view(graph: Pregel[Any, Any]) -> JsonObject:
     """Return the schemas of input, output, state, config and context; None for one that has no schema."""
     context = _schema(graph.get_context_jsonschema)
     return {
-        "input_schema": _schema(graph.get_input_jsonschema),
-        "output_schema": _schema(graph.get_output_jsonschema),
+        "input_schema": _schema(graph.get_input_jsonschema)
+        or _schema(lambda: _typed_dict_schema(graph, "input_schema")),
+        "output_schema": _schema(graph.get_output_jsonschema)
+        or _schema(lambda: _typed_dict_schema(graph, "output_schema")),
         "state_schema": _schema(lambda: _state_schema(graph)),
         # `configurable` is LangGraph's older name for the context.
         "config_schema": context or {},
@@ -358,6 +360,26 @@ async def subgraphs_view(graph: Pregel[Any, Any], namespace: str | None, *, recu
         async for name, subgraph in graph.aget_subgraphs(namespace=namespace, recurse=recurse)
         if isinstance(subgraph, Pregel)
     }
+
+
+def _typed_dict_schema(
+    graph: Pregel[Any, Any], part: Literal["input_schema", "output_schema"]
+) -> JsonObject | None:
+    """Return the schema of a `typing.TypedDict`, which pydantic refuses below Python 3.12; None for others.
+
+    A field whose type it refuses, too, may be anything.
+    """
+    shape = getattr(getattr(graph, "builder", None), part, None)
+    if not is_typeddict(shape):
+        return None
+    fields = {name: _field_type(hint) for name, hint in get_type_hints(shape, include_extras=True).items()}
+    needed = {name: Required[hint] for name, hint in fields.items() if name in shape.__required_keys__}
+    complete: Any = TypedDict(shape.__name__, fields | needed, total=False)  # type: ignore[misc]
+    return TypeAdapter(complete).json_schema()
+
+
+def _field_type(hint: Any) -> Any:
+    return Any if _schema(lambda: TypeAdapter(hint).json_schema()) is None else hint
 
 
 def _state_schema(graph: Pregel[Any, Any]) -> JsonObject:

@@ -28,7 +28,6 @@ from callsheet.server.langgraph.schemas import (
     JsonObject,
     ListPage,
     RunCreate,
-    checked_url,
     contains,
     page_reply,
     read_responses,
@@ -36,6 +35,7 @@ from callsheet.server.langgraph.schemas import (
     wire_time,
     write_responses,
 )
+from callsheet.server.langgraph.webhooks import require_callable
 from callsheet.state.errors import CallsheetError, Invalid, Missing, Unavailable
 from callsheet.storage import crons
 from callsheet.storage.crons import Cron, Due
@@ -157,10 +157,12 @@ async def get_cron(cron_id: str, request: Request) -> Response:
 async def update_cron(cron_id: str, body: CronUpdate, request: Request) -> Response:
     """Update a cron. Fields that are not sent keep their values."""
     ctx, owner = app_context(request), current_owner(request)
+    require_callable(body.webhook, allow_private=ctx.settings.webhook_private)
     if body.input is not None:
         name = (await crons.get(ctx.storage, owner, cron_id)).assistant
         assistant = await starting.resolve_assistant(ctx, owner, name)
         inputs.check_input(ctx.graphs[assistant.graph_id], body.input)
+    require_callable(body.webhook, allow_private=ctx.settings.webhook_private)
     now_ms = await _now_ms(ctx)
     cron = await crons.update(
         ctx.storage,
@@ -283,7 +285,8 @@ async def _start_run(ctx: AppContext, cron: Cron, due: Due) -> None:
             **{**cron.payload, "assistant_id": cron.assistant, "metadata": dict(cron.metadata)},
             on_completion=cron.on_run_completed,
         )
-        await starting.start_run(ctx, cron.owner, cron.thread, body, run)
+        # One whose webhook is not allowed any more runs all the same; the call is refused, and logged.
+        await starting.record_run(ctx, await starting.validate_run(ctx, cron.owner, cron.thread, body, run))
     except Unavailable:
         raise
     except (CallsheetError, ValidationError) as error:
@@ -346,8 +349,6 @@ def _with_changes(cron: Cron, body: CronUpdate, now_ms: int) -> Cron:
 
 def _run_payload(body: CronCreate) -> JsonObject:
     # Refuse now what each run would be refused for, while the caller can still read the error.
-    if body.webhook:
-        checked_url(body.webhook)
     public_config(body.config or {})
     return body.model_dump(exclude_unset=True, exclude={*_CRON_FIELDS})
 

@@ -46,6 +46,7 @@ from callsheet.server.langgraph.starting import (
     stateless_thread_ids,
     validate_run,
 )
+from callsheet.server.langgraph.webhooks import require_callable
 from callsheet.state.errors import Conflict, Invalid, Missing, Refused, TooLarge
 from callsheet.storage.runs import events
 from callsheet.storage.runs.records import Action, Run
@@ -342,6 +343,7 @@ async def _validate_batch(
         try:
             if isinstance(result, BaseException):
                 raise result
+            require_callable(result.body.webhook, allow_private=ctx.settings.webhook_private)
             _check_against_earlier(ctx, result, graphs, answered)
         except Refused as error:
             raise Invalid(

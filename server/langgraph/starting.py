@@ -29,6 +29,7 @@ from callsheet.server.langgraph.inputs import (
 )
 from callsheet.server.langgraph.schemas import ResumeValues, RunContext, RunCreate, checkpoint_of, run_request
 from callsheet.server.langgraph.states import find_state
+from callsheet.server.langgraph.webhooks import require_callable
 from callsheet.state.errors import Conflict, Invalid, Missing, Refused
 from callsheet.state.questions import asks_again
 from callsheet.storage.assistants import Assistant, Assistants
@@ -153,8 +154,10 @@ async def start_run(
     """Record a run and submit it; a run id that is recorded already returns that run.
 
     Without a thread, the run is stateless: its thread is deleted when it ends, unless the body says `keep`.
-    Raises `Busy` if the strategy is `reject` and another run is active, and as `validate_run`.
+    Raises `Busy` if the strategy is `reject` and another run is active, `Invalid` for a webhook that is never
+    called, and as `validate_run`.
     """
+    require_callable(body.webhook, allow_private=ctx.settings.webhook_private)
     return await record_run(ctx, await validate_run(ctx, owner, thread, body, run))
 
 

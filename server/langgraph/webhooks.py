@@ -18,11 +18,12 @@ from urllib.parse import urlsplit
 
 import httpcore
 
+from callsheet.server.engine.errors import error_message
 from callsheet.server.engine.json_values import dumps
 from callsheet.server.langgraph.schemas import checked_url, run_view
 from callsheet.state.errors import Forbidden, Invalid
 from callsheet.storage.runs.records import Run
-from callsheet.tools.web_client import PublicNetwork, Resolve, resolve, trusted_certificates
+from callsheet.tools.web_client import PublicNetwork, Resolve, is_public, resolve, trusted_certificates
 
 SIGNATURE_HEADER: Final = "X-Callsheet-Signature"
 RETRY_DELAYS_S: Final = (1.0, 4.0, 9.0)
@@ -31,7 +32,28 @@ _TIMEOUT_S: Final = 10.0
 _OK: Final = range(200, 300)
 _RETRIED: Final = frozenset({408, 425, 429})
 """Statuses of the 400s after which another attempt may succeed."""
+_REMEDY: Final = "name a public address, or set CALLSHEET_WEBHOOK_PRIVATE=true to call your own network"
 _log = logging.getLogger(__name__)
+
+
+def require_callable(url: str | None, *, allow_private: bool) -> None:
+    """Raise `Invalid` for a webhook that no attempt could call; None is no webhook.
+
+    A name is resolved when it is called, since it may point elsewhere by then.
+    """
+    host = urlsplit(checked_url(url)).hostname if url else None
+    if host and not allow_private and _is_private(host):
+        raise Invalid(
+            f"webhook {str(url)[:80]!r} is at {host!r}, and webhooks call the public internet alone",
+            remedy=_REMEDY,
+        )
+
+
+def _is_private(host: str) -> bool:
+    try:
+        return not is_public(host)
+    except ValueError:  # a name, of which these stand for this machine (RFC 6761)
+        return host == "localhost" or host.endswith(".localhost")
 
 
 @dataclass(frozen=True)
@@ -54,7 +76,7 @@ class WebhookCaller:
             try:
                 failure = await self._post(url, body)
             except (Forbidden, Invalid) as error:
-                failure, delay_s = str(error), None  # noqa: PLW2901 -- another attempt would fail as well
+                failure, delay_s = error_message(error), None  # noqa: PLW2901 -- another attempt would fail as well
             if failure is None:
                 return
             if delay_s is None:
@@ -68,11 +90,7 @@ class WebhookCaller:
         ssl_context = self.ssl_context
         if ssl_context is None and urlsplit(checked_url(url)).scheme == "https":
             ssl_context = await trusted_certificates()
-        network = PublicNetwork(
-            self.resolve,
-            private=self.allow_private,
-            remedy="set CALLSHEET_WEBHOOK_PRIVATE=true to call your own network",
-        )
+        network = PublicNetwork(self.resolve, private=self.allow_private, remedy=_REMEDY)
         try:
             async with (
                 asyncio.timeout(_TIMEOUT_S),

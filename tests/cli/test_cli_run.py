@@ -22,12 +22,12 @@ from tests.lessons.lesson_material import material
 
 CODE = '''
 """A workflow that writes the menu of a restaurant after a person has approved it."""
+import typing
 import uuid
 from langchain_core.messages import AIMessage
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import interrupt
 from pydantic import BaseModel
-from typing_extensions import TypedDict
 from callsheet.nodes.approval import approval_node
 from callsheet.nodes.question import decision_plan
 from callsheet.nodes.tool_executor import tool_executor_node
@@ -73,7 +73,7 @@ class Menu(WorkflowSpec):
 
 graph = Menu({"write_menu": write_menu}).graph
 
-class Guests(TypedDict, total=False):
+class Guests(typing.TypedDict, total=False):
     guests: int
     table: str
 

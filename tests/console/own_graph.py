@@ -1,10 +1,9 @@
 """A graph of a user's own that asks a person."""
 
-from typing import Any
+from typing import Any, TypedDict
 
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import interrupt
-from typing_extensions import TypedDict
 
 SCHEMA = {"type": "object", "properties": {"count": {"type": "integer"}}, "required": ["count"]}
 

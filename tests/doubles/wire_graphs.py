@@ -2,6 +2,7 @@
 
 import asyncio
 import operator
+import typing
 from collections.abc import AsyncIterator, Mapping
 from typing import Annotated, Any, Final
 
@@ -48,8 +49,8 @@ class StoryState(TypedDict):
     counted: int
 
 
-class CountState(TypedDict):
-    """A number, and the nodes that changed it."""
+class CountState(typing.TypedDict):
+    """A number, and the nodes that changed it; of the class that most graphs of users have."""
 
     x: int
     log: Annotated[list[str], operator.add]

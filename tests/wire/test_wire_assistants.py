@@ -218,6 +218,16 @@ async def test_schemas_describe_input_output_state_context_and_config(client: La
     assert schemas["config_schema"] == schemas["context_schema"]
     plain: Any = await client.assistants.get_schemas("counter")
     assert (plain["config_schema"], plain["context_schema"]) == ({}, None)
+    # Its state is a `typing.TypedDict`, which pydantic describes from Python 3.12 on alone.
+    assert plain["input_schema"] == plain["output_schema"]
+    assert plain["input_schema"]["properties"]["x"] == {"title": "X", "type": "integer"}
+    assert sorted(plain["input_schema"]["required"]) == ["log", "x"]
+
+
+async def test_a_kind_that_no_graph_makes_names_the_remedy(client: LangGraphClient) -> None:
+    with pytest.raises(NotFoundError) as refusal:
+        await client.http.get("/api/artefacts/ad")
+    assert "langgraph.json" in refusal.value.response.json()["remedy"]
 
 
 async def test_subgraphs_are_selected_by_namespace(client: LangGraphClient) -> None:

@@ -125,6 +125,26 @@ async def test_an_invalid_cron_is_refused(client: LangGraphClient, options: Any)
         await client.crons.create("nobody", schedule=HOURLY)
 
 
+async def test_a_webhook_at_a_private_address_is_refused_with_the_setting_that_allows_it(
+    client: LangGraphClient,
+) -> None:
+    cron: Any = await client.crons.create("counter", schedule=HOURLY, input={"x": 1})
+    thread = await create_thread(client)
+    run: Any = {"assistant_id": "counter", "input": {"x": 1}}
+    for webhook in ("http://127.0.0.1:9595/hook", "https://[::1]/", "http://localhost/", "http://10.0.0.1/"):
+        for create in (
+            lambda hook=webhook: client.runs.create(thread, "counter", input={"x": 1}, webhook=hook),
+            lambda hook=webhook: client.runs.create(None, "counter", input={"x": 1}, webhook=hook),
+            lambda hook=webhook: client.runs.create_batch([run | {"webhook": hook}]),
+            lambda hook=webhook: client.crons.create("counter", schedule=HOURLY, webhook=hook),
+            lambda hook=webhook: client.crons.update(cron["cron_id"], webhook=hook),
+        ):
+            with pytest.raises(UnprocessableEntityError, match="public internet alone") as refusal:
+                await create()
+            assert "CALLSHEET_WEBHOOK_PRIVATE" in refusal.value.response.text
+    assert await client.runs.list(thread) == []
+
+
 async def test_the_number_of_crons_per_owner_and_their_interval_are_limited(valkey_url: str) -> None:
     with running_server(valkey_url, crons_per_owner=2, cron_interval_s=600) as url:
         async with get_client(url=url) as client:

@@ -169,6 +169,7 @@ async def test_an_address_that_is_not_public_is_not_called(
     public_only = replace(QUICK_CALLER, allow_private=False, resolve=resolve)
     await public_only.call(ended_run("http://rebound.example/"))
     assert "not on the public internet" in caplog.text
+    assert "CALLSHEET_WEBHOOK_PRIVATE" in caplog.text
 
 
 @pytest.mark.parametrize("address", ["93.184.215.14", "2606:2800:21f:cb07:6820:80da:af6b:8b2c"])

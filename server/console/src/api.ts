@@ -1,6 +1,6 @@
 // A typed client of the server: requests, errors with the server's remedy, and the calls that the views make.
 import type {
-  ArtefactRef, ArtefactView, Decision, Execution, Fields, QuestionPage, Receipt, RecentThread, Run, RunningRun, Session,
+  ArtefactRef, ArtefactView, Decision, Execution, Fields, QuestionPage, Receipt, RecentThread, Run, RunningRun, Schema, Session,
   Thread, ThreadState, Version, VersionDiff,
 } from "./types.ts";
 
@@ -117,6 +117,7 @@ export const api = {
   /** The newest thousand states without their values. */
   checkpoints: (id: string) => post<ThreadState[]>(path`/threads/${id}/history`, { limit: 1000, select: ["checkpoint", "parent_checkpoint"] }),
   runs: (id: string, limit = 5) => get<Run[]>(path`/threads/${id}/runs?limit=${limit}`),
+  schemas: (graph: string) => get<{ graph_id: string; input_schema: Schema | null; output_schema: Schema | null }>(path`/assistants/${graph}/schemas`),
   startRun: (thread: string, body: Fields) =>
     post<Run>(path`/threads/${thread}/runs`, {
       stream_mode: ["messages-tuple", "custom", "updates"],

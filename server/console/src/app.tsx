@@ -29,6 +29,7 @@ import { effect } from "@preact/signals";
 import { render, type ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { SHORTCUTS, shortcutsShown, startKeyboard } from "./keyboard.ts";
+import { servedKinds } from "./panels/index.ts";
 import { location, match, startRouter } from "./router.ts";
 import { endSession, pageTitle, questions, session, sessionError, startSession } from "./store.ts";
 import { Boundary } from "./ui/boundary.tsx";
@@ -62,6 +63,12 @@ const LINKS: [string, string, string][] = [
   ["/settings", "settings", "Settings"],
 ];
 
+/** The links to what the served workflows have. */
+function links() {
+  const kinds = servedKinds().map(([kind]) => kind);
+  return LINKS.filter(([href]) => (href === "/campaigns" ? kinds.includes("campaigns") : href !== "/artefacts" || kinds.length > 0));
+}
+
 function Rail() {
   const { path } = location.value;
   const waiting = questions.value.length;
@@ -70,7 +77,7 @@ function Rail() {
     <nav class="rail" aria-label="Main">
       <a class="brand" href="/"><span class="mark" aria-hidden="true" /><span>Callsheet</span></a>
       <ul>
-        {LINKS.map(([href, icon, label]) => (
+        {links().map(([href, icon, label]) => (
           <li key={href}>
             <a href={href} aria-current={path === href ? "page" : undefined}>
               <Icon name={icon} /><span>{label}</span>
@@ -109,13 +116,14 @@ function Main() {
     if (!first.current && !main.current?.contains(document.activeElement)) main.current?.focus({ preventScroll: true });
     first.current = false;
   }, [path]);
-  const [view] = ROUTES.flatMap(([pattern, , draw]) => {
+  const unserved = LINKS.some(([href]) => href === path) && !links().some(([href]) => href === path);
+  const [view] = unserved ? [] : ROUTES.flatMap(([pattern, , draw]) => {
     const params = match(pattern, path);
     return params ? [draw(params)] : [];
   });
   return (
     <main id="main" ref={main} tabIndex={-1}>
-      <Boundary key={path}>{view ?? <div class="page"><h1>Not found</h1><Empty title="There is no such page"><a href="/">Go to Home</a></Empty></div>}</Boundary>
+      <Boundary key={path}>{view ?? <div class="page"><h1>Not found</h1><Empty title={unserved ? "No workflow of this server has this page" : "There is no such page"}><a href="/">Go to Home</a></Empty></div>}</Boundary>
     </main>
   );
 }

@@ -2,7 +2,7 @@
 import { words } from "./format.ts";
 import type { Fields, Json, Schema } from "./types.ts";
 
-export type FieldKind = "text" | "long" | "number" | "integer" | "boolean" | "choice" | "choices" | "list" | "rows" | "group" | "fixed";
+export type FieldKind = "text" | "long" | "number" | "integer" | "boolean" | "choice" | "choices" | "list" | "rows" | "group" | "json" | "fixed";
 // `fixed` is a value that no control can hold: it is kept as it is.
 
 export interface Field {
@@ -83,7 +83,8 @@ export function fieldsOf(schema: Schema, values: Fields = {}, root: Schema = sch
   return Object.entries(own.properties ?? {}).map(([name, raw]) => {
     const part = resolve(raw, root);
     const value = values[name];
-    const kind = kindOf(part, value, root, depth);
+    const drawn = kindOf(part, value, root, depth);
+    const kind = drawn === "fixed" && value === undefined && !part.readOnly ? "json" : drawn;
     const items = resolve(part.items ?? {}, root);
     return {
       name,
@@ -122,6 +123,9 @@ export function parse(field: Field, raw: unknown): Json | undefined {
       return typeOf(items) === "string" || typeOf(items) === "" ? lines : lines.map(Number);
     }
     case "fixed": return raw as Json | undefined;
+    case "json":
+      try { return String(raw ?? "").trim() ? JSON.parse(String(raw)) : undefined; }
+      catch { throw new Error(`${field.label} is JSON, such as {"name": 1} or ["a", "b"]`); }
     default: return raw === "" || raw === null ? undefined : (raw as Json | undefined);
   }
 }

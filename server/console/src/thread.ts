@@ -17,6 +17,8 @@ export class ThreadModel {
   readonly items = signal<Item[]>([]);
   readonly values = signal<Fields>({});
   readonly workflow = signal("");
+  /** The newest input of a graph that takes no messages. */
+  readonly input = signal<Fields>({});
   readonly interrupts = signal<Interrupt[]>([]);
   readonly run = signal<string | null>(null);
   readonly sending = signal(false);
@@ -230,6 +232,12 @@ export class ThreadModel {
     return ok;
   }
 
+  /** Start a run of a graph that takes no messages. */
+  begin(input: Fields): Promise<boolean> {
+    this.input.value = input;
+    return this.start({ input });
+  }
+
   /** Answer the question with this id, or the first one on the screen. */
   async answer(answer: unknown, id = ""): Promise<boolean> {
     // Always by its id: the answer is to the question on the screen, not to whatever waits by now.
@@ -256,6 +264,8 @@ export class ThreadModel {
   private async readBranches(): Promise<void> {
     const begins = await api.begins(this.id).catch(() => []); // without them the newest branch is shown alone
     this.branches.value = branchesOf(begins);
+    const given = begins[0]?.tasks[0]?.result;
+    if (given && !given.messages) this.input.value = given;
   }
 
   /** Show the conversation as it went on after another message than the one at this place. */

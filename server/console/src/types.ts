@@ -3,12 +3,7 @@
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
 export type Fields = Record<string, any>;
 
-export interface WorkflowInfo {
-  name: string;
-  title: string;
-  description: string;
-  examples: string[];
-}
+export interface WorkflowInfo { name: string; title: string; description: string; examples: string[] }
 
 export interface Session {
   auth: "none" | "keys" | "jwt";
@@ -19,14 +14,9 @@ export interface Session {
   workflows: WorkflowInfo[];
 }
 
-export interface ArtefactRef {
-  kind: string;
-  id: string;
-}
+export interface ArtefactRef { kind: string; id: string }
 
-export interface ArtefactTitle extends ArtefactRef {
-  title: string;
-}
+export interface ArtefactTitle extends ArtefactRef { title: string }
 
 /** A run that waits for a person. */
 export interface Question {
@@ -50,10 +40,7 @@ export interface Decision extends Pick<Question, "id" | "thread" | "workflow" | 
   answeredAt: string | null;
 }
 
-export interface QuestionPage {
-  questions: Question[];
-  next: string | null;
-}
+export interface QuestionPage { questions: Question[]; next: string | null }
 
 export interface RunningRun {
   run: string;
@@ -65,14 +52,7 @@ export interface RunningRun {
   costUsd: number | null;
 }
 
-export interface RecentThread {
-  thread: string;
-  workflow: string;
-  title: string;
-  status: string;
-  updatedAt: string | null;
-  artefact: ArtefactTitle | null;
-}
+export interface RecentThread { thread: string; workflow: string; title: string; status: string; updatedAt: string | null; artefact: ArtefactTitle | null }
 
 /** The part of JSON Schema that forms are made of. */
 export interface Schema {
@@ -82,13 +62,9 @@ export interface Schema {
   properties?: Record<string, Schema>;
   required?: string[];
   items?: Schema;
-  enum?: Json[];
-  const?: Json;
-  anyOf?: Schema[];
-  oneOf?: Schema[];
-  allOf?: Schema[];
-  $ref?: string;
-  $defs?: Record<string, Schema>;
+  enum?: Json[]; const?: Json;
+  anyOf?: Schema[]; oneOf?: Schema[]; allOf?: Schema[];
+  $ref?: string; $defs?: Record<string, Schema>;
   default?: Json;
   format?: string;
   readOnly?: boolean;
@@ -98,11 +74,7 @@ export interface Schema {
   maxLength?: number;
 }
 
-export interface ToolCall {
-  id: string;
-  name: string;
-  args: Fields;
-}
+export interface ToolCall { id: string; name: string; args: Fields }
 
 /** A message of the thread's state, in LangChain's form. */
 export interface WireMessage {
@@ -124,20 +96,9 @@ export interface TurnReceipt {
   problems: string[];
 }
 
-export interface StepResult {
-  id: string;
-  plan: string;
-  tool: string;
-  status: string;
-  output?: Json;
-  error?: Json;
-  duration_s?: number;
-}
+export interface StepResult { id: string; plan: string; tool: string; status: string; output?: Json; error?: Json; duration_s?: number }
 
-export interface Interrupt {
-  id: string;
-  value: any;
-}
+export interface Interrupt { id: string; value: any }
 
 export interface ThreadState {
   values: Fields;
@@ -157,12 +118,7 @@ export interface Thread {
   values?: Fields;
 }
 
-export interface Run {
-  run_id: string;
-  thread_id: string;
-  status: string;
-  created_at: string;
-}
+export interface Run { run_id: string; thread_id: string; status: string; created_at: string }
 
 /** The record of a tool call. */
 export interface Receipt {
@@ -209,18 +165,9 @@ export interface Execution {
   plan: { totalSteps: number; estimatedTime: number; steps: PlanStep[] };
 }
 
-export interface StreamHead {
-  newest: string | null;
-  active: string | null;
-  count: number;
-  updatedAt: string | null;
-}
+export interface StreamHead { newest: string | null; active: string | null; count: number; updatedAt: string | null }
 
-export interface ArtefactView extends ArtefactRef {
-  conversationId: string | null;
-  streams: Record<string, StreamHead>;
-  sources: ArtefactRef[];
-}
+export interface ArtefactView extends ArtefactRef { conversationId: string | null; streams: Record<string, StreamHead>; sources: ArtefactRef[] }
 
 export interface Version {
   id: string;

@@ -52,6 +52,14 @@ test("what no control can hold is kept as it is", () => {
   assert.deepEqual(readForm(fields, typedOf(fields, value)).value, value);
 });
 
+test("what no control can hold is typed as JSON where there is no value yet", () => {
+  const fields = fieldsOf({ type: "object", required: ["order"], properties: { order: { type: "object" }, notes: { type: "array", items: { type: "object" } } } });
+  assert.deepEqual(fields.map((field) => field.kind), ["json", "json"]);
+  assert.deepEqual(readForm(fields, { order: '{"buns": 2}', notes: "" }), { value: { order: { buns: 2 } }, errors: {} });
+  assert.match(readForm(fields, { order: "buns", notes: "[1]" }).errors.order ?? "", /Order is JSON/);
+  assert.equal(readForm(fields, { order: " ", notes: "" }).errors.order, "Order is needed");
+});
+
 test("facts are a choice by checkboxes", () => {
   const ask = askOf({ facts: [{ id: "f1", concept: "Moon", details: "It is far.", confidence: 0.95 }], action_requests: [{ name: "select_facts" }] });
   assert.ok(ask.form === "choose");

@@ -163,6 +163,27 @@ test("the check of a page leads to the field that it asks for, and the field is 
   assert.deepEqual(await faultsOf(tab), []);
 });
 
+test("a phone shows the preview of a page, its rules, the composer and a lesson in the width that it has", async () => {
+  await offline.send("POST", "/api/pages/small/chat", { message: EXAMPLES.page_builder });
+  const tab = await open(offline, "/c/small", { viewport: { width: 390, height: 844 } });
+  await tab.locator(".turn.receipt").first().waitFor();
+  await tab.getByRole("button", { name: "What is made" }).click();
+  const tops = await tab.locator(".fold summary").first().evaluate((one) => [one, one.firstChild].map((part) => part.getBoundingClientRect().top));
+  assert.ok(tops[1] - tops[0] < 6, `the rules begin ${tops[1] - tops[0]} pixels below their triangle`);
+  await until(async () => (await tab.locator(".page-box").boundingBox()).height > 200, "the preview has a height");
+  await tab.reload();
+  await tab.getByLabel("Select an element").waitFor();
+  await tab.getByRole("button", { name: "Conversation" }).click();
+  assert.ok((await tab.getByLabel("Message", { exact: true }).boundingBox()).height > 30);
+
+  const { sessionId } = await offline.send("POST", "/api/agent-create/tools", { messages: [{ role: "user", content: EXAMPLES.fact_narration }] });
+  await offline.send("POST", `/api/agent-create/tools?sessionId=${sessionId}`, { selectedFacts: [1, 2], messages: [] });
+  await tab.goto(`${offline.url}/c/${sessionId}?pane=artefact`);
+  await tab.getByText(/^reading level/).waitFor();
+  const [wide, shown] = await tab.locator(".pane-body").evaluate((one) => [one.scrollWidth, one.clientWidth]);
+  assert.ok(wide <= shown, `the lesson is ${wide} pixels wide in ${shown}`);
+});
+
 test("a request is edited and sent again from the point before it, which leaves the later turn behind", async () => {
   const tab = await open(offline, "/");
   await start(tab, "ad_creation", EXAMPLES.ad_creation);
@@ -643,6 +664,46 @@ test("a graph of one's own asks by its schema, and its state is shown", async ()
   const result = tab.getByRole("region", { name: "Result" });
   await result.getByText("muffins").waitFor();
   await picture(tab, "own-graph-result");
+});
+
+test("a graph without messages is started by the fields of its input, which stay on the page, and again with others", async () => {
+  const tab = await open(offline, "/");
+  await tab.getByLabel("Workflow").selectOption("ordering");
+  await tab.getByLabel("Item").fill("muffins");
+  await tab.getByRole("button", { name: "Start", exact: true }).click();
+  await tab.getByText("How many muffins?").first().waitFor();
+  await tab.getByRole("region", { name: "Input" }).getByText("muffins").waitFor();
+  await tab.getByLabel("Count").selectOption("2");
+  await tab.getByRole("button", { name: "Answer", exact: true }).click();
+  await tab.getByRole("region", { name: "Result" }).getByText("2").waitFor();
+  await tab.reload();
+  const again = tab.getByLabel("Item");
+  await until(async () => (await again.inputValue()) === "muffins", "the form has the last input");
+  await picture(tab, "own-graph-input");
+  assert.deepEqual(await faultsOf(tab), []);
+  await again.fill("rolls");
+  await tab.getByRole("button", { name: "Start", exact: true }).click();
+  await tab.getByText("How many rolls?").first().waitFor();
+  await tab.getByRole("region", { name: "Input" }).getByText("rolls").waitFor();
+});
+
+test("a server of other graphs alone shows no page and no words of the workflows that it lacks", async () => {
+  const tab = await open(offline, "/");
+  await tab.getByRole("link", { name: "Campaigns" }).waitFor();
+  await tab.route("**/api/session", async (route) => {
+    const response = await route.fetch();
+    const { workflows, ...others } = await response.json();
+    await route.fulfill({ response, json: { ...others, workflows: workflows.filter((one) => one.name === "ordering") } });
+  });
+  await tab.reload();
+  await tab.getByLabel("Item").waitFor();
+  assert.deepEqual(await tab.getByRole("navigation").getByRole("link").allInnerTexts(), ["Callsheet", "Home", "Settings"]);
+  assert.equal(await tab.getByText(/offline model/).count(), 0);
+  for (const path of ["/campaigns", "/artefacts"]) {
+    await tab.goto(offline.url + path);
+    await tab.getByText("No workflow of this server has this page").waitFor();
+    assert.equal(await tab.getByRole("button", { name: /Import|Export/ }).count(), 0);
+  }
 });
 
 test("the inspector forks a thread at a checkpoint with another state", async () => {

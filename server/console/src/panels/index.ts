@@ -1,4 +1,5 @@
 // The panels by kind of artefact, and the kind of artefact that each workflow makes.
+import { session } from "../store.ts";
 import type { Fields } from "../types.ts";
 import { adPanel } from "./ad.tsx";
 import { campaignsPanel } from "./campaigns.tsx";
@@ -33,7 +34,10 @@ export function plansSteps(workflow: string): boolean {
 }
 
 /** Kinds in the order in which lists show them. */
-export const LISTED_KINDS: [kind: string, plural: string][] = [["ad", "Ads"], ["page", "Pages"], ["lesson", "Lessons"], ["video", "Videos"], ["campaigns", "Campaign questions"]];
+const LISTED_KINDS: [kind: string, plural: string][] = [["ad", "Ads"], ["page", "Pages"], ["lesson", "Lessons"], ["video", "Videos"], ["campaigns", "Campaign questions"]];
+
+/** Those of them that a served workflow makes. */
+export const servedKinds = () => LISTED_KINDS.filter(([kind]) => session.value?.workflows.some((one) => KINDS[one.name]?.[0] === kind));
 
 /** The workflow of a kind whose threads are all that is kept of it; null for the others. */
 export function threadsOf(kind: string): string | null {

@@ -40,7 +40,7 @@ function Preview({ view, width, selected, onSelect }: { view: PageView; width: n
       one.style.outlineOffset = one.id === selected ? "2px" : "";
     }
     return () => document.removeEventListener("click", click, true);
-  }, [selected, loads, width]);
+  }, [selected, loads, width, scale > 0]); // not shown yet, it has no height
   return (
     <div ref={box} class="page-box" style={{ height: `${Math.min(height * scale, 3000)}px` }}>
       <iframe ref={frame} title={`Preview of ${view.title}`} sandbox="allow-same-origin" onLoad={() => setLoads((count) => count + 1)}
@@ -92,7 +92,7 @@ function ElementBar({ props, view, element, focus, onClose }: { props: PanelProp
 }
 
 function PagePanel(props: PanelProps) {
-  const [width, setWidth] = useState(1280);
+  const [width, setWidth] = useState(innerWidth < 900 ? 390 : 1280);
   const [selected, setSelected] = useState<string | null>(null);
   const [focus, setFocus] = useState("");
   const marked = useRef<PageElement | null>(null);

@@ -1,7 +1,7 @@
 // A form from a JSON Schema: the browser's own controls, checked before it is sent.
 import type { ComponentChildren } from "preact";
 import { useId, useMemo, useRef, useState } from "preact/hooks";
-import { type Field, fieldsOf, readForm, typedOf, typeOf } from "../schema.ts";
+import { type Field, fieldsOf, readForm, typedOf } from "../schema.ts";
 import type { Fields, Schema } from "../types.ts";
 import { Icon } from "./icon.tsx";
 import { Value } from "./value.tsx";
@@ -98,9 +98,10 @@ function Control(props: ControlProps) {
         </Labelled>
       );
     case "long":
+    case "json":
     case "list":
       return (
-        <Labelled field={field.kind === "list" ? { ...field, help: field.help || "One on each line" } : field} error={error} id={id}>
+        <Labelled field={{ ...field, help: field.help || { list: "One on each line", json: "As JSON", long: "" }[field.kind] }} error={error} id={id}>
           <textarea {...shared} rows={field.kind === "list" ? 3 : 4} value={value} onInput={text} />
         </Labelled>
       );
@@ -138,10 +139,10 @@ interface SchemaFormProps {
   onCancel?: () => void;
 }
 
-/** Any schema: an object is a form of its properties, anything else one control. */
+/** Any schema: an object is a form of its properties if they are known, anything else one control. */
 export function SchemaForm({ schema, value = {}, submit, busy = false, onSubmit, onCancel }: SchemaFormProps) {
   const whole = useMemo<Schema>(
-    () => (typeOf(schema) === "object" || schema.properties ? schema : { type: "object", required: ["answer"], properties: { answer: { title: "Answer", ...schema } } }),
+    () => (schema.properties ? schema : { type: "object", required: ["answer"], properties: { answer: { title: "Answer", ...schema } } }),
     [schema],
   );
   const wrapped = whole !== schema;

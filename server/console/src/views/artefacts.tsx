@@ -2,7 +2,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { api, path } from "../api.ts";
 import { isName } from "../format.ts";
-import { LISTED_KINDS, threadsOf } from "../panels/index.ts";
+import { servedKinds, threadsOf } from "../panels/index.ts";
 import { location, setQuery } from "../router.ts";
 import { attempt, mayWrite, notify } from "../store.ts";
 import type { ArtefactRef, RecentThread } from "../types.ts";
@@ -75,13 +75,13 @@ function ArtefactList({ kind }: { kind: string }) {
 }
 
 export function Artefacts() {
-  const kind = location.value.query.get("kind") ?? LISTED_KINDS[0]?.[0] ?? "ad";
+  const kind = location.value.query.get("kind") ?? servedKinds()[0]?.[0] ?? "";
   const workflow = threadsOf(kind);
   return (
     <div class="page">
       <h1>Artefacts</h1>
       <div class="strip wrap" role="group" aria-label="Kind">
-        {LISTED_KINDS.map(([name, plural]) => (
+        {servedKinds().map(([name, plural]) => (
           <button key={name} type="button" class="tab" aria-pressed={name === kind} onClick={() => setQuery({ kind: name }, true)}>{plural}</button>
         ))}
       </div>

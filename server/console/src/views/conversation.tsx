@@ -1,6 +1,6 @@
 // The turns of a thread: requests, words as they come, tool calls, plans, and the question that waits.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { api, get, path } from "../api.ts";
+import { api } from "../api.ts";
 import type { Item } from "../conversation.ts";
 import { sentence } from "../format.ts";
 import { headline, sentenceOf } from "../interrupts.ts";
@@ -9,7 +9,7 @@ import { artefactOf, WITHOUT_VERSIONS } from "../panels/index.ts";
 import { location } from "../router.ts";
 import { mayWrite } from "../store.ts";
 import type { ThreadModel } from "../thread.ts";
-import type { Interrupt, Schema, TurnReceipt } from "../types.ts";
+import type { Fields, Interrupt, TurnReceipt } from "../types.ts";
 import { Icon } from "../ui/icon.tsx";
 import { InterruptForm } from "../ui/interrupt_form.tsx";
 import { Markdown } from "../ui/markdown.tsx";
@@ -123,12 +123,16 @@ function Waiting({ interrupt, thread }: { interrupt: Interrupt; thread: ThreadMo
   );
 }
 
+function Values({ title, of }: { title: string; of: Fields }) {
+  return <section class="turn" aria-label={title}><p class="muted">{title}</p><Value value={of} /></section>;
+}
+
 /** The output values of a graph that keeps no messages. */
 function Result({ thread }: { thread: ThreadModel }) {
-  const [schemas] = useRead(() => get<{ output_schema: Schema }>(path`/assistants/${thread.workflow.value}/schemas`), [thread.workflow.value]);
-  const { properties } = schemas?.output_schema ?? {};
+  const [schemas] = useRead(() => api.schemas(thread.workflow.value), [thread.workflow.value]);
+  const properties = schemas?.output_schema?.properties;
   const output = Object.entries(thread.values.value).filter(([name]) => !properties || name in properties);
-  return schemas && <section class="turn" aria-label="Result"><p class="muted">Result</p><Value value={Object.fromEntries(output)} /></section>;
+  return schemas && <Values title="Result" of={Object.fromEntries(output)} />;
 }
 
 /** A conversation without messages: of what was made without one, as a page of an ad, or of nothing yet. */
@@ -159,6 +163,7 @@ export function Conversation({ thread }: { thread: ThreadModel }) {
   const newestSteps = items.findLast((item) => item.type === "steps")?.id;
   const waiting = thread.run.value ? [] : thread.interrupts.value;
   const last = items.at(-1);
+  const given = items.length === 0 && Object.keys(thread.input.value).length > 0;
   // A plan or a list that waits for an answer stands in its question: once is enough.
   const asked = waiting.length > 0 && waiting[0]?.value?.action_requests ? thread.values.value.plan?.id : undefined;
   const shown = (item: Item) =>
@@ -191,9 +196,10 @@ export function Conversation({ thread }: { thread: ThreadModel }) {
     <div class="conversation" ref={scroller} tabIndex={0} role="region" aria-label="Conversation">
       <div class="turns">
         {thread.error.value && !(thread.error.value.status === 0 && items.length > 0) && <Failure error={thread.error.value} onRetry={() => void thread.load()} />}
+        {given && <Values title="Input" of={thread.input.value} />}
         {!thread.read.value ? <Loading label="Reading the conversation" />
           : items.length === 0 && waiting.length === 0 && !thread.busy.value && !artefactOf(thread.workflow.value, thread.id, {}) && Object.keys(thread.values.value).length > 0 ? <Result thread={thread} />
-          : items.length === 0 && waiting.length === 0 && !thread.error.value && <WithoutMessages thread={thread} />}
+          : items.length === 0 && waiting.length === 0 && !thread.error.value && !given && <WithoutMessages thread={thread} />}
         {items.filter(shown).map((item) => (
           <Row key={item.id} item={item} thread={thread} newest={item.id === newestSteps} streams={streams} named={named} />
         ))}

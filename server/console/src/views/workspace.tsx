@@ -14,6 +14,7 @@ import { Icon, KindIcon } from "../ui/icon.tsx";
 import { IconButton } from "../ui/icon_button.tsx";
 import { Status } from "../ui/states.tsx";
 import { Conversation } from "./conversation.tsx";
+import { Inputs, StopButton, useInputForm } from "./inputs.tsx";
 
 function Composer({ thread }: { thread: ThreadModel }) {
   const [text, setText] = useState("");
@@ -32,7 +33,7 @@ function Composer({ thread }: { thread: ThreadModel }) {
     const area = box.current;
     if (!area) return;
     area.style.height = "auto";
-    area.style.height = `${Math.min(area.scrollHeight, 240)}px`;
+    if (area.scrollHeight > 0) area.style.height = `${Math.min(area.scrollHeight, 240)}px`; // none while the other pane is shown
   }, [text]);
   return (
     <form class="composer" onSubmit={(event) => { event.preventDefault(); void send(); }}>
@@ -52,13 +53,8 @@ function Composer({ thread }: { thread: ThreadModel }) {
             <span>Show me the plan first</span>
           </label>
         ) : <span />}
-        {busy ? (
-          <button type="button" class="button" disabled={thread.stopping.value || !thread.run.value} onClick={() => void thread.stop()}>
-            <Icon name="stop" size={16} />{thread.stopping.value ? "Stopping" : "Stop"}
-          </button>
-        ) : (
-          <button type="submit" class="button primary" aria-label="Send" disabled={!text.trim()}><Icon name="send" size={18} /></button>
-        )}
+        {busy ? <StopButton thread={thread} />
+          : <button type="submit" class="button primary" aria-label="Send" disabled={!text.trim()}><Icon name="send" size={18} /></button>}
       </div>
     </form>
   );
@@ -99,6 +95,7 @@ export function Workspace({ thread: id }: { thread: string }) {
   useSignalEffect(() => { pageTitle.value = thread.title.value; });
   const { query } = location.value;
   const asking = thread.asking.value;
+  const fields = useInputForm(thread.workflow.value);
   const lost = thread.error.value !== null && thread.error.value.status !== 0 && thread.items.value.length === 0;
   const shown = query.get("pane") === "artefact" || (query.has("stream") && query.get("pane") !== "talk") ? "artefact" : "talk";
   return (
@@ -116,7 +113,7 @@ export function Workspace({ thread: id }: { thread: string }) {
             <button type="button" class="button small" onClick={() => thread.showFrom("")}>Show the newest</button>
           </p>
         )}
-        {lost ? null : mayWrite.value ? <Composer thread={thread} /> : <p class="read-only">Your key may read this conversation, not write in it.</p>}
+        {lost ? null : mayWrite.value ? fields ? <Inputs thread={thread} schema={fields} /> : <Composer thread={thread} /> : <p class="read-only">Your key may read this conversation, not write in it.</p>}
       </div>
       {asking && <Confirm title="End the plan?" lost={`This ends the plan: ${count(asking.steps, "step")} left. Resume it or answer it first to have them done.`}
         action="Send" onConfirm={() => asking.decide(true)} onClose={() => asking.decide(false)} />}

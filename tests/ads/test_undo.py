@@ -127,7 +127,7 @@ async def test_undo_ends_where_the_version_before_is_removed(say: Turn, opened: 
     await say(BRIEF)
     for wish in ("louder", "calmer"):
         await say(f"make the music {wish}")
-    old = OldVersions("music", 1, (), until_ms=await read_time_ms(opened.redis) + 60_000)
+    old = OldVersions("music", 1, (), await read_time_ms(opened.redis) + 60_000, "v3")
     await Artefact(opened, "ad", "kopi", LOCAL).remove_old_versions(old, 0, 100)
     assert problems(await say("undo that")) == ["undo ends here: the version before is not kept any more"]
 

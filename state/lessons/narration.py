@@ -112,18 +112,26 @@ def own_segments(
     return {OWN: [*own, *by_hand], WISHED: [*wishes, *wished]}
 
 
-def _still_lost(warnings: Sequence[str], reworded: Sequence[Kind]) -> tuple[str, ...]:
-    """Return the warnings of a narration after a person has given these segments words again."""
-    back, kept = {kind_name(kind) for kind in reworded}, list[str]()
+def _still_true(warnings: Sequence[str], reworded: Mapping[Kind, str]) -> tuple[str, ...]:
+    """Return the warnings of a narration after a person has given these segments other words."""
+    names, kept = {kind_name(kind): text for kind, text in reworded.items()}, list[str]()
     for warning in warnings:
         reason, _, rest = warning.partition(": ")
         listed, _, version = rest.partition("; ")
-        names = [name for name in listed.split(", ") if name not in back]
+        lost = [name for name in listed.split(", ") if name not in names]
         if not reason.startswith(LOST):
-            kept.append(warning)
-        elif names:
-            kept.append(f"{reason}: {', '.join(names)}; {version}")
+            kept += [] if any(_is_over(warning, name, text) for name, text in names.items()) else [warning]
+        elif lost:
+            kept.append(f"{reason}: {', '.join(lost)}; {version}")
     return tuple(kept)
+
+
+def _is_over(warning: str, name: str, text: str) -> bool:
+    """Return True for a warning about words that a segment does not have any more."""
+    quoted = warning.partition("“")[2].partition("”")[0]
+    return warning.startswith(f"the {name} is too long") or (
+        warning.startswith(f"check the {name}: ") and quoted not in text
+    )
 
 
 def length_words(planned_s: float, speech_s: float, sound_s: float | None = None) -> str:
@@ -390,7 +398,8 @@ def apply_edits(before: Narration, edits: Sequence[SegmentEdit]) -> Narration:
         if edit.narration is not None:
             parts = _split_sentences(edit.narration, old, before.language)
         new[old.id] = place_segments(by_type[old.type], parts, before.language, **{**unchanged, **changes})
-    left = before.model_copy(update={"warnings": _still_lost(before.warnings, reworded)})
+    words = {one.type: one.narration for one in new.values() if one.type in reworded}
+    left = before.model_copy(update={"warnings": _still_true(before.warnings, words)})
     return left.with_segments(new.values()).with_times(by_type.values())
 
 
@@ -416,7 +425,7 @@ def restore_segments(current: Narration, earlier: Narration, segments: Sequence[
                 f"segment {one.type!r} has {size} words, and {slot.duration:g} s allow {slot.budget}",
                 remedy="restore all of it",
             )
-    left = _still_lost(current.warnings, [one.type for one in restored])
+    left = _still_true(current.warnings, {one.type: one.narration for one in restored})
     return current.model_copy(update={"warnings": left}).with_segments(restored).with_times(times.values())
 
 

@@ -35,17 +35,23 @@ from callsheet.storage.video.context import ContextEntry, field_name
 _UNFINISHED: Final = '{"error": "ImportUnfinished", "message": "the import of this thread was interrupted"}'
 """Error of a thread until its import is complete."""
 
-# Replaces only what this import has left: one that was cut goes on under its name, with a later epoch.
+# Replaces only what this import has left and nobody has changed: one that was cut goes on under its name,
+# with a later epoch. The mark also has the time and the number of locks that the artefact was written with.
 _WRITE_ARTEFACT: Final = Script("""
 local meta, receipts = KEYS[1], KEYS[2]
 local owner, thread, import, epoch = unpack(ARGV, 1, 4)
+local function stamp()
+  local changes = redis.call('HMGET', meta, 'updatedMs', 'locks')
+  return (changes[1] or '') .. '/' .. (changes[2] or '')
+end
 local before = redis.call('HMGET', meta, 'owner', 'importing')
 if before[1] then
-  local name, last = string.match(before[2] or '', '^([^:]*):?(%d*)$')
+  local name, last, written = string.match(before[2] or '', '^([^:]*):?(%d*):?(.*)$')
   if before[1] ~= owner or name ~= import or (tonumber(last) or 0) > tonumber(epoch) then return 0 end
+  if written ~= '' and written ~= stamp() then return -1 end
 end
 for i = 1, #KEYS do redis.call('DEL', KEYS[i]) end
-redis.call('HSET', meta, 'owner', owner, 'thread', thread, 'importing', import .. ':' .. epoch)
+redis.call('HSET', meta, 'owner', owner, 'thread', thread)
 local i = 5
 while i <= #ARGV do
   local verb, key = ARGV[i], KEYS[tonumber(ARGV[i + 1])]
@@ -53,6 +59,7 @@ while i <= #ARGV do
   else redis.call(verb, key, ARGV[i + 2]) end
   i = i + 4
 end
+redis.call('HSET', meta, 'importing', import .. ':' .. epoch .. ':' .. stamp())
 return 1
 """)
 
@@ -105,9 +112,10 @@ class _Hold:
     """Name of the import, which it keeps over all attempts until the thread is complete."""
 
     def has(self, meta: Mapping[str, str]) -> bool:
-        """Return whether this import, and no later attempt at it, has the artefact with this record."""
-        name, _, epoch = meta.get("importing", "").partition(":")
-        return (meta.get("owner"), name) == (self.owner, self.name) and int(epoch or 0) <= int(self.epoch)
+        """Return whether this import, and no later attempt or person, has written the artefact last."""
+        name, epoch, written = (*meta.get("importing", "").split(":", 2), "", "")[:3]
+        is_own = (meta.get("owner"), name) == (self.owner, self.name) and int(epoch or 0) <= int(self.epoch)
+        return is_own and written in {"", f"{meta.get('updatedMs', '')}/{meta.get('locks', '')}"}
 
 
 class Importer:
@@ -288,9 +296,14 @@ class Importer:
     async def _write_artefact(self, entry: ArtefactEntry, hold: _Hold) -> None:
         artefact = self._artefact(entry, hold)
         names, effects = _artefact_effects(entry, artefact.stored_id, self._rules_of(artefact.kind))
-        if not await _WRITE_ARTEFACT(
-            self._storage.redis, names, [hold.owner, hold.thread, hold.name, hold.epoch, *effects]
-        ):
+        args = [hold.owner, hold.thread, hold.name, hold.epoch, *effects]
+        written: int = await _WRITE_ARTEFACT(self._storage.redis, names, args)
+        if written < 0:
+            raise Conflict(
+                f"{artefact.kind} {artefact.id!r} was changed after its import was cut",
+                remedy="keep it as it is, or delete it and import the file again",
+            )
+        if not written:
             raise Conflict(
                 f"{artefact.kind} {artefact.id!r} exists already", remedy="import the thread under another id"
             )

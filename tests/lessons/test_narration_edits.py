@@ -177,10 +177,22 @@ def test_a_narrations_length_is_planned_with_its_speech_by_estimate_or_measured(
 
 def test_a_warning_about_lost_words_goes_once_the_person_has_given_the_segments_words_again():
     lost = "written again although you had changed it: hook, concept introduction; v2 has your words"
-    current = leaf_narration().model_copy(update={"warnings": ("check the hook", lost)})
+    current = leaf_narration().model_copy(update={"warnings": ("the conclusion is too long", lost)})
     edited = apply_edits(current, [SegmentEdit(id="hook", narration="Why?")])
     rest = "written again although you had changed it: concept introduction; v2 has your words"
-    assert edited.warnings == ("check the hook", rest)
+    assert edited.warnings == ("the conclusion is too long", rest)
     assert apply_edits(current, [SegmentEdit(id="hook", visual_guidance="a leaf")]).warnings[1] == lost
     restored = restore_segments(edited, leaf_narration(), ["concept_introduction"])
-    assert restored.warnings == ("check the hook",)
+    assert restored.warnings == ("the conclusion is too long",)
+
+
+def test_a_warning_about_words_goes_with_the_words():
+    warnings = (
+        "check the hook: “How?” says nothing of the facts it names",
+        "check the hook: “It eats light.” says nothing of the facts it names",
+        "the hook is too long: 30 words, and 10 s have room for 22",
+        "the narration does not tell the fact “Roots”",
+    )
+    current = leaf_narration().model_copy(update={"warnings": warnings})
+    edited = apply_edits(current, [SegmentEdit(id="hook", narration="It eats light.")])
+    assert edited.warnings == (warnings[1], warnings[3])

@@ -308,3 +308,26 @@ async def test_a_thread_whose_import_was_cut_takes_no_message_and_no_change(
         await change_headline(client, "one")
         first.cancel()
         await asyncio.wait([first])
+
+
+async def test_a_page_that_was_changed_after_the_cut_is_not_replaced(
+    client: CountingClient, proxy: HoldingProxy, inspector: Redis
+) -> None:
+    """The change was lost."""
+    await make_page(client, "one")
+    content = await export_data(client)
+    inspector.flushdb()
+    async with served_app(proxy.url) as slow:
+        proxy.hold(keys.checkpoints("one").records)
+        first = asyncio.create_task(slow.post(PATH, content=content))
+        await asyncio.wait_for(proxy.has_held.wait(), 20)
+        # Its server was killed, and its leases have ended.
+        inspector.delete(keys.run_keys("one").lease, caller_keys.import_lease("local"))
+        await client.ok("DELETE", "/api/pages/one/locks/footer-1")
+        restored = await client.ok("POST", "/api/pages/one/versions/v1/restore")
+        done = await client.ok("POST", PATH, content=content)
+        reason = "page 'one' was changed after its import was cut"
+        assert done["leftOut"] == [{"thread": "one", "reason": reason}]
+        assert (await client.ok("GET", "/api/pages/one"))["versionId"] == restored["id"]
+        first.cancel()
+        await asyncio.wait([first])

@@ -4,19 +4,20 @@ Unfinished work stays on the list of open runs, so that another process does it 
 """
 
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
+from callsheet.nodes.node import EPOCH_KEY
 from callsheet.server.engine.background import BackgroundTasks
-from callsheet.state.errors import Missing
+from callsheet.state.errors import Fenced, Missing
 from callsheet.storage import tool_calls
 from callsheet.storage.artefacts.artefacts import delete_bound
 from callsheet.storage.checkpoints import RedisSaver
 from callsheet.storage.redis import health
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.runs.overview import FAILED_STATUSES, record_failure
-from callsheet.storage.runs.records import OPEN_STATUSES, Run, RunAttempt, RunOutcome
+from callsheet.storage.runs.records import OPEN_STATUSES, Action, CancelResult, Run, RunAttempt, RunOutcome
 from callsheet.storage.runs.runs import Runs
 
 CallWebhook = Callable[[Run], Awaitable[None]]
@@ -48,6 +49,26 @@ class RunFinalizer:
         if record.request["webhook"]:
             return RETRY_S
         return FINISHED_RUN_TTL_S if record.is_stateless else 0
+
+    async def cancel(self, thread: str, run: str, action: Action) -> tuple[CancelResult, str]:
+        """Cancel a run as `Runs.cancel`; delete the checkpoints of one that is rolled back.
+
+        If no process executes it, its thread is held meanwhile, so that no other run reads them.
+        """
+        held = await self._runs.claim(thread, run, isolated=True) if action == "rollback" else None
+        result = await self._runs.cancel(thread, run, action)
+        return await self._roll_back(held) if isinstance(held, RunAttempt) else result
+
+    async def _roll_back(self, attempt: RunAttempt) -> tuple[CancelResult, str]:
+        names = {"thread_id": attempt.thread, "run_id": attempt.run, EPOCH_KEY: attempt.epoch}
+        try:
+            await cast("RedisSaver", self._saver).adelete_own_run({"configurable": names})
+            following = await self._runs.finish(attempt, RunOutcome("rolled-back"))
+        except Fenced:
+            # The attempt that has the thread by now finds the cancellation, and does the same.
+            return "asked", ""
+        await self._runs.schedule_check(attempt.thread, attempt.run, 0)
+        return "ended", following
 
     def start(self, thread: str, run: str) -> None:
         """Finalise a run in the background."""

@@ -234,11 +234,9 @@ class Worker:
 
     async def cancel(self, thread: str, run: str, action: Action = "interrupt") -> bool:
         """Cancel a run; return True if it has ended now. Raises `Missing`."""
-        done, following = await self.runs.cancel(thread, run, action)
+        done, following = await self.finalizer.cancel(thread, run, action)
         if done == "ended":
             self.finalizer.start_task(self.turns.waiting.remove(thread, run))
-            if action == "rollback":
-                await self._saver.adelete_for_runs([run])
             self.finalizer.start(thread, run)
         if following:
             await self._queue.submit(thread, following)

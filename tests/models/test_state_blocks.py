@@ -98,7 +98,7 @@ def test_the_number_of_words_that_fit_matches_the_timeline():
 def test_the_block_of_a_page_is_a_tree_with_selection_and_locks():
     """C26: "this" is marked."""
     lines = page_lines(STARTER, selected="heading-1", locked={"section-1"})
-    assert lines[0] == "page"
+    assert lines[0] == "page (no title, no description)"
     assert "  section-1 [Hero] (locked)" in lines
     assert '    heading-1 "Say what you offer in one line" (selected by the person)' in lines
     assert any(line.strip().startswith('text-2 "Then say') and line.endswith('…"') for line in lines)
@@ -106,7 +106,7 @@ def test_the_block_of_a_page_is_a_tree_with_selection_and_locks():
     item = Element(id="extra", type="text", content="x")
     root = STARTER.root.model_copy(update={"children": (item,)})
     assert page_lines(STARTER.model_copy(update={"root": root})) == [
-        "page",
+        "page (no title, no description)",
         '  extra text "x"',
     ]
 

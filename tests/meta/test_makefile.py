@@ -65,7 +65,7 @@ def test_in_the_activated_environment_the_python_outside_it_installs():
 
 
 def test_uv_accepts_the_locks(tmp_path):
-    """Where it refuses them, pip installs them all the same, and takes ten times as long."""
+    """Locks that it refuses are installed by pip, which takes ten times as long."""
     script = make("--dry-run", "--always-make", ".venv/dev")
     commands = re.findall(r"\S+/uv pip install [^|]*--require-hashes[^|]*", script)
     assert commands

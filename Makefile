@@ -9,10 +9,11 @@ PYTHON ?= python3
 # pip from outside the environment works where Python came without ensurepip.
 PIP := $(PYTHON) -m pip --python $(BIN)/python install --disable-pip-version-check --quiet --no-compile
 # uv installs in seconds what takes pip a minute, from the registry that pip is told to use; where it cannot
-# (a proxy that pip alone knows, say), pip does it. The arguments mean the same to both.
+# (a proxy that pip alone knows, say), pip does it. The arguments mean the same to both. Of pyproject.toml uv would
+# take the constraints of the locks, which it refuses beside hashes.
 INDEX := $${PIP_INDEX_URL:-$$($(PYTHON) -m pip config get global.index-url 2>/dev/null)}
 INSTALL = index=$(INDEX); $${index:+env UV_DEFAULT_INDEX=$$index} \
-	$(BIN)/uv pip install --quiet --python $(1)/python --no-deps $(2) \
+	$(BIN)/uv pip install --no-config --quiet --python $(1)/python --no-deps $(2) \
 	|| $(PYTHON) -m pip --python $(1)/python install --quiet --no-compile --no-deps $(2)
 FUZZ := .venv-fuzz/bin
 # Together the locks are complete, so nothing is resolved; bytecode is made for what is imported.

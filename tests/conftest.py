@@ -67,9 +67,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.skip(reason="runs with --long only"))
         elif item.get_closest_marker("slow") and not slow:
             item.add_marker(pytest.mark.skip(reason="runs with --slow, and in CI"))
-    # Files that take a minute or two come first, so that none of them starts last.
-    long_files = {item.path for item in items if item.get_closest_marker("timeout")}
-    items.sort(key=lambda item: item.path not in long_files)
+    # Files that take a minute or two come first, the longest of them before others, so that none starts last.
+    limits_s: dict[Path, float] = {}
+    for item in items:
+        if marker := item.get_closest_marker("timeout"):
+            limits_s[item.path] = max(limits_s.get(item.path, 0), marker.args[0])
+    items.sort(key=lambda item: -limits_s.get(item.path, 0))
 
 
 def pytest_collection_finish() -> None:

@@ -64,6 +64,17 @@ def test_in_the_activated_environment_the_python_outside_it_installs():
     assert prefix.stdout.strip() != str(ROOT / ".venv")
 
 
+def test_uv_accepts_the_locks(tmp_path):
+    """Locks that it refuses are installed by pip, which takes ten times as long."""
+    script = make("--dry-run", "--always-make", ".venv/dev")
+    commands = re.findall(r"\S+/uv pip install [^|]*--require-hashes[^|]*", script)
+    assert commands
+    words = [*commands[0].split(), "--dry-run", "--offline", "--target", str(tmp_path)]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False, timeout=20)
+    # What is not in its cache is another error.
+    assert "--require-hashes" not in done.stderr
+
+
 @pytest.mark.parametrize("target", [*DOCUMENTED, *PARTS])
 def test_the_programs_modules_and_files_of_a_target_exist(target):
     script = make("--dry-run", *INSTALLED, target)

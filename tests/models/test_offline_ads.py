@@ -143,7 +143,9 @@ async def test_the_offer_of_a_brief_is_in_the_script(say, opened, brief, offer):
         ("Energetic, but no sound effects.", {"sfx"}, "without sound effects."),
         ("Music: none.", {"music"}, "without music."),
         ("Female voice please.", set(), "not done unless"),
-        ("No sales talk, gentle music.", set(), "not done unless"),
+        ("No sales talk, gentle music.", set(), "done in the music alone"),
+        ("Make it warm and a bit funny.", set(), "done in the music alone"),
+        ("Make it warm.", set(), "not done unless"),
     ],
 )
 async def test_a_brief_can_refuse_music_and_effects_and_other_directions_are_reported(

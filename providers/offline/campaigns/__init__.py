@@ -58,8 +58,7 @@ FORMS: Final = (
 )  # fmt: skip
 _LINE: Final = re.compile(r"^\[([^\]]+)\] ([^|]+) \|.*?\| (?:Offer: ([^|]+)|No offer)", re.MULTILINE)
 _SHOWN: Final = 5
-_MAX_ROWS: Final = 36
-"""Rows of a table in an answer: three years by month."""
+_MAX_ROWS: Final = 36  # rows of a table in an answer: three years by month
 _TURNING: Final = re.compile(
     r"\b(?:best|worst|top|most|least|cheap\w*|before|after|since|until|more|less|fewer|how|many|successful|failed|"
     r"show|find|list|compare|delete|remove|export|them|rest)\b",

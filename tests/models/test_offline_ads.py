@@ -231,10 +231,10 @@ async def test_another_voice_has_the_gender_of_the_one_before_and_the_reply_name
     await say(f"use a {gender} voice for the second track")
     reply, _ = await say("use a British voice for the second track")
     assert reply.startswith("Ready to review: voices v")
-    spoken = voices.find((await current_ad(opened))["cast"][1])
-    assert spoken is not None
-    assert (spoken.gender, spoken.accent) == (gender, "British")
-    assert f"\nVoice 2 is {spoken.words()} in place of " in reply
+    speaker = voices.find((await current_ad(opened))["cast"][1])
+    assert speaker is not None
+    assert (speaker.gender, speaker.accent) == (gender, "British")
+    assert f"\nVoice 2 is {speaker.words()} in place of " in reply
     other = {"male": "female", "female": "male"}[gender]
     assert f", {other}" in (await say(f"use a {other} voice for the second track"))[0]
     none, drafts = await say("use a Brazilian voice for the first track")

@@ -311,12 +311,12 @@ def _report(brief: DraftBasis, turn: PastTurn) -> str:
     left_out = script(brief)[1]
     mood = _row(brief, "moods")
     usual = mood if "music" in refused else DATA["moods"][-1][1:]
-    heard = [each for each in directions if usual != mood == _row(replace(brief, client=each), "moods")]
-    undone = [each for each in directions if each not in heard]
+    for_music = [each for each in directions if usual != mood == _row(replace(brief, client=each), "moods")]
+    undone = [each for each in directions if each not in for_music]
     exact = [match[1] for each in written if (match := _EXACT.match(each))]
     foreign = [each for each in exact if brief.language == "english" and re.search(r"[^\W\d_a-zA-Z]", each)]
     reasons = (_FOREIGN, "No room for", "Not spoken, and done in the music alone:", _DIRECTIONS)
-    for reason, texts in zip(reasons, (foreign, left_out, heard, undone), strict=True):
+    for reason, texts in zip(reasons, (foreign, left_out, for_music, undone), strict=True):
         if texts:
             lines.append(f"{reason} {', '.join(f'“{text}”' for text in texts)}"[:_MAX_QUOTED_CHARS])
     suggests = not problems(turn) and "music" not in refused

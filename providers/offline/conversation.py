@@ -49,8 +49,7 @@ class PastTurn:
 class OfflineConversation:
     """The turns in the request; earlier ones may have been replaced by a summary."""
 
-    turns: tuple[PastTurn, ...]
-    """At least one, oldest first."""
+    turns: tuple[PastTurn, ...]  # at least one, oldest first
     tools: frozenset[str]
     """Names of the tools that may be called now."""
     system: str = ""

@@ -129,7 +129,7 @@ async def test_the_state_of_a_new_ad_has_no_streams(call_tool):
     """A19."""
     result = await call_tool("get_current_state", adId="ad-7")
     assert not {"voices", "music", "sfx"} & set(result)
-    assert result["ad"] == {"language": "english", "spotSeconds": 30.0}
+    assert result["ad"] == {"language": "english", "spotSeconds": 30.0, "genders": {}}
 
 
 async def test_the_state_of_an_ad_shows_the_newest_versions_with_their_data(call_tool, opened):

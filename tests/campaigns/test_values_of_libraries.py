@@ -47,6 +47,26 @@ async def test_a_question_means_the_values_of_the_library(
     assert detected == filters
 
 
+@pytest.mark.parametrize(
+    ("question", "response"),
+    [
+        (
+            "what is the most common sentiment",
+            "9 campaigns match.\n\nNone of these campaigns has a sentiment.",
+        ),
+        (
+            "what is the most common style in email campaigns",
+            "2 campaigns match.\n\nNone of these campaigns has a visual style.",
+        ),
+    ],
+)
+async def test_counts_by_what_no_campaign_has_say_so(api: httpx.AsyncClient, question: str, response: str):
+    """E-R1: no campaigns are listed in place of the answer."""
+    reply = await post_question(api, question)
+    assert reply["response"] == response
+    assert "None of these campaigns" in reply["steps"][0]["result"]["summary_for_llm"]
+
+
 async def test_a_count_is_that_of_the_library_as_it_is_now(api: httpx.AsyncClient):
     """E-R1: in the same conversation, after an import and after deletions."""
     await api.delete("/api/campaigns")

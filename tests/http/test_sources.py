@@ -88,6 +88,34 @@ def test_a_brief_needs_an_offer_and_says_no_more_than_the_campaigns() -> None:
     assert brief["additionalContext"] == "Make it calm."
 
 
+def test_a_brief_has_the_own_texts_of_its_campaigns_with_their_languages() -> None:
+    """One line each, so that no sentence of it reads as a wish."""
+    own = {"offer": "15% für Studierende", "campaign_text": "Platten?\n Zwölf „Minuten“."}
+    plain = Campaign(id="c1", company="Rille", channel="email", capture_date=date(2026, 3, 1), **own)
+    german = plain.model_copy(
+        update={"campaign_text": "Wir sind die beste Bäckerei der Stadt und backen jeden Tag für Sie."}
+    )
+    brief = campaign_brief([plain, german], "", "Make it calm.")
+    assert (brief["language"], "language" in campaign_brief([plain], "", "")) == ("german", False)
+    context = brief["additionalContext"].split("\n")
+    assert context == [
+        "Text of the campaign: “Platten? Zwölf 'Minuten'.”",
+        f"Text of the campaign in German: “{german.campaign_text}”",
+        "Make it calm.",
+    ]
+
+
+async def test_the_offline_model_names_what_of_a_campaign_it_does_not_use(client: httpx.AsyncClient) -> None:
+    """An English script that has an offer in another language says so."""
+    head = "id,company,channel,date,offer,text"
+    row = "r,Rille,email,2026-03-01,15% für Studierende,Platten? Zwölf Minuten."
+    report = await client.post("/api/campaigns/import?fileName=own.csv", content=f"{head}\n{row}\n".encode())
+    assert report.json()["imported"] == 1, report.text
+    reply = (await post(client, "/api/ads", {"campaignIds": ["r"], "duration": 30, **OFFLINE})).json()
+    assert "“Text of the campaign: “Platten? Zwölf Minuten.””" in reply["message"]
+    assert "quote the brief in its own language: “15% für Studierende”" in reply["message"]
+
+
 async def test_a_record_of_a_source_does_not_grow_with_what_is_gone(
     client: httpx.AsyncClient, storage: Storage
 ) -> None:

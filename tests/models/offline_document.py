@@ -88,7 +88,7 @@ follow it. The script has the client's own sentences, with offers, contacts and 
 phrases. A brief in another language gets stock phrases of that language where
 `providers/offline/ads/data.toml` has some, and the reply says so. Of directions the model follows the
 length, the language, a mood of the music, and "no music" or "no sound effects"; the reply lists the
-sentences that it did not speak."""
+sentences that it did not speak, those that chose the music apart."""
 _LESSON = """\
 A message can also be lesson material of at least three sentences, with requests about the student
 or the length before or after it. The model proposes facts, which are quotations of the material. A

@@ -21,7 +21,8 @@ TEXT = [
 MUSIC = "bright acoustic folk guitar, friendly, 96 BPM, instrumental, room for a voice-over"
 SOUNDS = [("bicycle bell ringing twice", "start"), ("bicycle freewheel rolling past", "end")]
 CAST = [voice.id for voice in voices.search("english", count=8)]
-BRITISH = voices.search("english", accent="British")[0].id
+GENDERS = [str(voice.gender) for voice in voices.search("english", count=8)]
+BRITISH = voices.search("english", accent="British", gender=GENDERS[1])[0].id
 CHANGES: dict[str, dict[str, Any]] = {
     "music.wish": {"music": f"{MUSIC}, more upbeat"},
     "effect.add": {"sounds": [*SOUNDS, ("whoosh", "start")]},
@@ -143,7 +144,9 @@ async def test_the_offer_of_a_brief_is_in_the_script(say, opened, brief, offer):
         ("Energetic, but no sound effects.", {"sfx"}, "without sound effects."),
         ("Music: none.", {"music"}, "without music."),
         ("Female voice please.", set(), "not done unless"),
-        ("No sales talk, gentle music.", set(), "not done unless"),
+        ("No sales talk, gentle music.", set(), "done in the music alone"),
+        ("Make it warm and a bit funny.", set(), "done in the music alone"),
+        ("Make it warm.", set(), "not done unless"),
     ],
 )
 async def test_a_brief_can_refuse_music_and_effects_and_other_directions_are_reported(
@@ -219,6 +222,24 @@ async def test_the_example_of_each_form_changes_only_the_parts_that_it_names(say
         len(new_versions[name]) == len(old_versions[name]) + count * (name in drafts) for name in new_versions
     )
     assert form.name == "undo" or all(version in reply for version in drafts.values())
+
+
+@pytest.mark.parametrize("gender", ["male", "female"])
+async def test_another_voice_has_the_gender_of_the_one_before_and_the_reply_names_both(say, opened, gender):
+    """A60: a person who wants another gender names it."""
+    await say(BRIEF)
+    await say(f"use a {gender} voice for the second track")
+    reply, _ = await say("use a British voice for the second track")
+    assert reply.startswith("Ready to review: voices v")
+    speaker = voices.find((await current_ad(opened))["cast"][1])
+    assert speaker is not None
+    assert (speaker.gender, speaker.accent) == (gender, "British")
+    assert f"\nVoice 2 is {speaker.words()} in place of " in reply
+    other = {"male": "female", "female": "male"}[gender]
+    assert f", {other}" in (await say(f"use a {other} voice for the second track"))[0]
+    none, drafts = await say("use a Brazilian voice for the first track")
+    absent = f"The catalogue has no other {GENDERS[0]} Brazilian voice for English."
+    assert (none, drafts) == (f"{absent} I changed nothing.", {})
 
 
 @pytest.mark.parametrize(

@@ -63,6 +63,9 @@ class SearchVoices(_AdArguments):
     count: int = Field(DEFAULT_COUNT, description="How many at most; 1 to 50, 10 when left out")
 
 
+_GENDERS: Final = frozenset({"male", "female"})
+
+
 class Track(_AdArguments):
     """One spoken track."""
 
@@ -141,7 +144,7 @@ async def search_voices(args: SearchVoices, call: Call) -> dict[str, Any]:
     Use this instead of asking the user for a list of voices, where those in <state> do not fit.
     """
     del call
-    if args.gender and args.gender.casefold() not in {"male", "female"}:
+    if args.gender and args.gender.casefold() not in _GENDERS:
         raise Invalid(
             f"gender {args.gender!r} is not 'male' or 'female'", remedy="leave it out to search both"
         )
@@ -180,8 +183,24 @@ async def create_voice_draft(args: VoiceDraft, call: Call) -> dict[str, Any]:
         for name, voice in cast.items()
         if name != voice.id
     ]
-    notes = {"recast": recast} if recast else {}
-    return await _write(call, streams, "voices", ad.voices_data(tracks, stated), notes)
+    notes = {"recast": recast, "castChanges": _cast_changes(_data(streams, "voices"), tracks)}
+    given = {name: lines for name, lines in notes.items() if lines}
+    return await _write(call, streams, "voices", ad.voices_data(tracks, stated), given)
+
+
+def _cast_changes(before: Mapping[str, Any], tracks: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return a sentence for each track that another voice speaks than before."""
+    cast = {track["id"]: str(track["voiceId"]) for track in before.get("voiceTracks", ())}
+    return [
+        f"Voice {at} is {_voice_words(track['voiceId'])} in place of {_voice_words(cast[track['id']])}."
+        for at, track in enumerate(tracks, 1)
+        if cast.get(track["id"], track["voiceId"]) != track["voiceId"]
+    ]
+
+
+def _voice_words(voice_id: str) -> str:
+    voice = voices.find(voice_id)
+    return voice.words() if voice else voice_id
 
 
 def _cast(args: VoiceDraft, scope: Scope) -> dict[str, voices.Voice]:
@@ -262,6 +281,7 @@ async def get_current_state(args: CurrentState, call: Call) -> dict[str, Any]:
         "ad": {
             "language": _data(streams, "voices").get("language") or _stated_language(call.scope),
             "spotSeconds": spot_s(call.scope),
+            "genders": _genders(_data(streams, "voices")),
         },
         "timeline": _timeline(call.scope, {name: _data(streams, name) for name in shown}),
     }
@@ -273,6 +293,12 @@ TOOLS: Final = (search_voices, create_voice_draft, create_music_draft, create_sf
 def spot_s(scope: Scope) -> float:
     """Return the length of the ad in seconds."""
     return float(scope.facts.get("spotSeconds", 30.0))
+
+
+def _genders(data: Mapping[str, Any]) -> dict[str, str]:
+    """Return the genders of the cast by the id of the voice, those that can be searched for."""
+    cast = {str(track["voiceId"]): voices.find(track["voiceId"]) for track in data.get("voiceTracks", ())}
+    return {name: voice.gender for name, voice in cast.items() if voice and voice.gender in _GENDERS}
 
 
 def script_language(data: Mapping[str, Any], scope: Scope) -> str:

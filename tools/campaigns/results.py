@@ -45,7 +45,10 @@ def search_result(
 
 
 def group_result(groups: Sequence[Group], by: str, matches: Matches, resolved: Resolved) -> dict[str, Any]:
-    """Return the same with counts by a dimension."""
+    """Return the same with counts by a dimension, or that none of the campaigns has a value of it."""
+    if matches.total and not groups:
+        sentence = f"None of these campaigns has a {by.replace('_', ' ')}."
+        resolved = resolved._replace(absent=(*resolved.absent, sentence))
     result = search_result(matches, resolved, MAX_EXAMPLES)
     rows = [
         {"value": group.value, "count": group.count, "spend": group.spend, "volume": group.volume}
@@ -58,7 +61,7 @@ def group_result(groups: Sequence[Group], by: str, matches: Matches, resolved: R
         note = f"spends are in {' and '.join(currencies)}; the sums add them as they are"
         result = {**result, "notes": [*result.get("notes", ()), note]}
     table = [f"{row['value']}: {row['count']} campaigns, spend {row['spend']:g}" for row in rows]
-    summary = "\n".join([f"By {by}:", *table, result["summary_for_llm"]])
+    summary = "\n".join([f"By {by}:", *(table or resolved.absent), result["summary_for_llm"]])
     return {**result, "summary_for_llm": summary, "aggregation": {"groupBy": by, "groups": rows}}
 
 

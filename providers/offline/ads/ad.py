@@ -10,17 +10,15 @@ from callsheet.state.ads.ad import TITLES
 Data = Mapping[str, Any]
 LOOK, UNDO = "get_current_state", "undo_change"
 WRITERS: Final = {"voices": "create_voice_draft", "music": "create_music_draft", "sfx": "create_sfx_draft"}
-_ARGUMENTS: Final = {
+_ARGUMENTS: Final = {  # by stream: each argument of its tool, and the key that stores it
     "voices": {"tracks": "voiceTracks"},
     "music": {"prompt": "musicPrompt", "provider": "musicProvider", "duration": "duration"},
     "sfx": {"prompts": "soundFxPrompts"},
 }
-"""By stream: each argument of its tool, and the key that stores it."""
-_ITEM_KEYS: Final = {
+_ITEM_KEYS: Final = {  # by argument: the keys of an item that the tool takes
     "tracks": ("voiceId", "text", "playAfter", "overlap", "speed"),
     "prompts": ("description", "placement", "duration"),
 }
-"""By argument: the keys of an item that the tool takes."""
 
 
 class Unable(Exception):
@@ -34,6 +32,7 @@ class Ad:
     streams: Mapping[str, Data]
     """Newest data by stream; a stream without a version is absent."""
     language: str
+    genders: Mapping[str, str]  # of its voices by id
 
     @property
     def tracks(self) -> list[Data]:
@@ -62,7 +61,7 @@ def read_ad(result: Data) -> Ad:
     if not streams:
         raise Unable(str(result.get("error", "There is no ad yet; describe the client first.")))
     newest = {name: stream["data"] for name, stream in streams.items()}
-    return Ad(newest, result["ad"]["language"])
+    return Ad(newest, result["ad"]["language"], result["ad"].get("genders", {}))
 
 
 def writes(before: Ad, after: Ad) -> list[PlannedCall]:
@@ -91,7 +90,9 @@ def write_calls(turn: PastTurn) -> list[tuple[str, PastCall]]:
 def report(turn: PastTurn) -> list[str]:
     """Return sentences about the new versions of a turn, and its problems."""
     versions = [f"{TITLES[stream]} {call.version}" for stream, call in write_calls(turn) if call.version]
-    return [*([f"Ready to review: {', '.join(versions)}."] if versions else []), *problems(turn)]
+    casts = [(call.result or {}).get("castChanges", ()) for call in turn.calls_to(WRITERS["voices"])]
+    cast = casts[0] if len(casts) == 1 else ()  # variations have other voices anyway
+    return [*([f"Ready to review: {', '.join(versions)}."] if versions else []), *cast, *problems(turn)]
 
 
 def problems(turn: PastTurn) -> list[str]:

@@ -9,8 +9,8 @@ from callsheet.providers.offline.ads.first_draft import EFFECT_S, rank, sentence
 from callsheet.providers.offline.grammar import SLOTS, Form, FormMatch, number
 
 Slots = Mapping[str, str]
+# The requests that "make the ad more urgent" stands for.
 URGENT: Final = "make the voices faster, make the music more urgent, add a countdown 5,4,3,2,1 at the start"
-"""The requests that "make the ad more urgent" stands for."""
 _DEGREE: Final = r"(?:(?:a bit|a little|slightly|much|even) )?"
 _WISHES: Final = (
     "slower|faster|louder|quieter|softer|calmer|gentler|livelier|happier|warmer|brighter|darker|simpler|"
@@ -52,7 +52,6 @@ _REQUESTS: Final = (
     ("reply", "({agreed}|no|no thanks)", "yes"),
 )  # fmt: skip
 FORMS: Final = tuple(Form(*row, _SLOTS) for row in _REQUESTS)
-"""Requests about an ad."""
 _MIN_SPEED, _MAX_SPEED, _SPEED_STEP = 0.5, 2.0, 1.1
 _MAX_VARIATIONS: Final = 5
 
@@ -65,7 +64,8 @@ def search(ad: Ad, request: FormMatch) -> dict[str, Any]:
     if request.form != "voice.change":
         return {}
     kind = (request.slots.get("kind") or request.slots["trait"]).casefold()
-    args: dict[str, Any] = {"language": ad.language, "count": 10}
+    gender = ad.genders.get(ad.tracks[_track(ad, request.slots)]["voiceId"])
+    args: dict[str, Any] = {"language": ad.language, "count": 10} | ({"gender": gender} if gender else {})
     for word in kind.split():
         args |= {"gender": _GENDERS[word]} if word in _GENDERS else {}
         args |= {"style": word.replace("energetic", "excited")} if word in _STYLES else {}
@@ -83,7 +83,7 @@ def apply(ad: Ad, requests: Sequence[FormMatch], results: Mapping[Any, Sequence[
         if request.form == "variations":
             return _variations(ad, int(number(request.slots["number"])), voices)
         if request.form == "voice.change":
-            ad = _change_voice(ad, request.slots, voices)
+            ad = _change_voice(ad, request, voices)
         else:
             ad = _EDITS[request.form](ad, request.slots)
     return [ad]
@@ -113,21 +113,21 @@ def _add_effect(ad: Ad, slots: Slots) -> Ad:
     return ad.with_data("sfx", soundFxPrompts=[*ad.effects, effect])
 
 
-def _change_voice(ad: Ad, slots: Slots, voices: Sequence[Data]) -> Ad:
-    index = _track(ad, slots.get("track") or slots["who"])
+def _change_voice(ad: Ad, request: FormMatch, voices: Sequence[Data]) -> Ad:
+    index = _track(ad, request.slots)
     others = [voice["id"] for voice in voices if voice["id"] != ad.tracks[index]["voiceId"]]
     if not others:
-        raise Unable(f"The catalogue has no other such voice for {ad.language.title()}.")
+        wanted = [value for name, value in search(ad, request).items() if name not in {"language", "count"}]
+        raise Unable(f"The catalogue has no other {' '.join(wanted)} voice for {ad.language.title()}.")
     # A voice that another track has would make two speakers sound as one.
-    return ad.with_track(
-        index, voiceId=next((each for each in others if each not in _speakers(ad)), others[0])
-    )
+    free = [each for each in others if each not in _speakers(ad)] or others
+    return ad.with_track(index, voiceId=free[0])
 
 
 def _change_pace(ad: Ad, slots: Slots) -> Ad:
     words = slots["tracks"]
     factor = _SPEED_STEP if slots["pace"].casefold().endswith("faster") else 1 / _SPEED_STEP
-    for index in range(len(ad.tracks)) if words.casefold().endswith("voices") else [_track(ad, words)]:
+    for index in range(len(ad.tracks)) if words.casefold().endswith("voices") else [_track(ad, slots)]:
         speed = min(_MAX_SPEED, max(_MIN_SPEED, float(ad.tracks[index]["speed"]) * factor))
         ad = ad.with_track(index, speed=round(speed, 2))
     return ad
@@ -135,7 +135,7 @@ def _change_pace(ad: Ad, slots: Slots) -> Ad:
 
 def _shorten(ad: Ad, slots: Slots) -> Ad:
     """Leave out the least important sentence of all or one track, a story before an offer."""
-    among = [_track(ad, slots["track"])] if "track" in slots else range(len(ad.tracks))
+    among = [_track(ad, slots)] if "track" in slots else range(len(ad.tracks))
     scripts = [sentences(str(track["text"]), ad.language) for track in ad.tracks]
     removable = [
         (rank(sentence), index, at)
@@ -163,8 +163,9 @@ def _speakers(ad: Ad) -> list[str]:
     return list(dict.fromkeys(str(track["voiceId"]) for track in ad.tracks))
 
 
-def _track(ad: Ad, phrase: str) -> int:
-    """Return the index of a track named like "the second voice" or "track 2"."""
+def _track(ad: Ad, slots: Slots) -> int:
+    """Return the index of the track that a request names, like "the second voice" or "track 2"."""
+    phrase = slots.get("track") or slots.get("who") or slots["tracks"]
     word = [word for word in phrase.casefold().split() if word not in {"voice", "track", "line"}][-1]
     index = len(ad.tracks) - 1 if number(word) < 0 else int(number(word)) - 1
     if not 0 <= index < len(ad.tracks):

@@ -4,7 +4,7 @@ import re
 import tomllib
 import zlib
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.resources import files
 from itertools import takewhile
@@ -31,18 +31,15 @@ BRIEFS: Final = (
     Form("brief.client", "{brief}", "Harbour Bikes rents e-bikes by the hour in Porto.", _SLOTS),
 )  # fmt: skip
 """Messages that begin an ad; more sentences about the client may follow."""
-STORY: Final = 4
-"""Rank of a sentence that is neither obligatory nor an offer."""
+STORY: Final = 4  # rank of a sentence that is neither obligatory nor an offer
 _MESSAGE: Final = re.compile(
     r"Create an audio ad\.\nClient: (.*?)\nTarget Audience: .*?\nDuration: \S+\nMarket: [^\n]*\n"
     r"Language: ([^\n]*)\nAdditional context: (.*)",
     re.DOTALL,
 )
 """Text of `callsheet.state.ads.brief.message`."""
-_THAI_END: Final = re.compile(r"(?<!\d)\s+(?!\d)")
-"""Thai ends a sentence with a blank; a blank beside a number ends none."""
-_MAY_END: Final = re.compile(r"(?<=\bMay\.)\s+(?=[A-Z])")
-"""End of a sentence after the month, which is no abbreviation."""
+_THAI_END: Final = re.compile(r"(?<!\d)\s+(?!\d)")  # a blank, but none beside a number
+_MAY_END: Final = re.compile(r"(?<=\bMay\.)\s+(?=[A-Z])")  # after the month, which is no abbreviation
 _CLAUSE_END: Final = re.compile(r"[,:;!?–-](?=\s|$)|\s–|\n")
 _VERB: Final = re.compile(r"is|are|with|without|es|é|ist|est|jest|je|este|adalah|là|[a-z]{1,40}s|[^\w]")
 """Word after a name of one word; other sentences begin with a capital, too."""
@@ -77,23 +74,20 @@ _NO_BRIEF: Final = re.compile(
 """A first sentence that is a question, denies something of the client or takes something back."""
 _BY_CLIENT: Final = re.compile(r"(?:We|Our|Your)(?: \S+){3}")
 _EXACT: Final = re.compile(r"Must say\b[^“\n]{0,60}“([^”\n]{3,400})”")
-_MAX_CHARS: Final = 400
-"""Longer sentences are not spoken."""
+_MAX_CHARS: Final = 400  # longer sentences are not spoken
 _NO_NAME: Final = (
     "I am the offline demo model and found no client's name, so I made nothing: begin the brief with the "
     "name in capitals, as in “30 seconds for Miel, a bakery in Lyon”."
 )
-_DIRECTIONS: Final = (
-    "Not spoken, and not done unless it is about length, language, the music's mood, no music or no effects:"
-)
+_DIRECTIONS: Final = "Not spoken, and not done unless it is about length, language, no music or no effects:"
+_FOREIGN: Final = "I write English, and quote the brief in its own language:"
+_STOCK: Final = "These are stock phrases of the offline demo; a language model would write it properly."
 _ASKS: Final = re.compile(
     r"\A(?:is|are|can|could|would|should|do|does|may|will|what|how|which)\b[^.!]*\?$", re.IGNORECASE
 )
 """A question to the model rather than to listeners."""
-_MIN_OTHERS: Final = 2
-"""Words beside the name that may be too few for a sentence."""
-_MIN_EFFECTS_S: Final = 10.0
-"""Shorter spots have no effects."""
+_MIN_OTHERS: Final = 2  # words beside the name that may be too few for a sentence
+_MIN_EFFECTS_S: Final = 10.0  # shorter spots have no effects
 EFFECT_S: Final = 1.5
 _MAX_SENTENCES: Final = 100
 _MAX_QUOTED_CHARS: Final = 500
@@ -309,14 +303,20 @@ def _report(brief: DraftBasis, turn: PastTurn) -> str:
     lines = report(turn)
     if not any(call.version for _, call in write_calls(turn)):
         return "\n".join(lines)
-    if brief.language != "english":
-        lines.append("These are stock phrases of the offline demo; a language model would write it properly.")
+    lines += [_STOCK] if brief.language != "english" else []
     refused = [part for part in _REFUSALS if _refuses(brief, part)]
     lines += [f"As the brief asks, the ad is without {' and '.join(refused)}."] if refused else []
-    others = [each for each in sentences(brief.client, brief.language) if not speech(each, brief)]
-    directions = [each for each in others if each.strip(" .!") != brief.name]
+    written = sentences(brief.client, brief.language)
+    directions = [each for each in written if not speech(each, brief) and each.strip(" .!") != brief.name]
     left_out = script(brief)[1]
-    for reason, texts in (("No room for", left_out), (_DIRECTIONS, directions)):
+    mood = _row(brief, "moods")
+    usual = mood if "music" in refused else DATA["moods"][-1][1:]
+    for_music = [each for each in directions if usual != mood == _row(replace(brief, client=each), "moods")]
+    undone = [each for each in directions if each not in for_music]
+    exact = [match[1] for each in written if (match := _EXACT.match(each))]
+    foreign = [each for each in exact if brief.language == "english" and re.search(r"[^\W\d_a-zA-Z]", each)]
+    reasons = (_FOREIGN, "No room for", "Not spoken, and done in the music alone:", _DIRECTIONS)
+    for reason, texts in zip(reasons, (foreign, left_out, for_music, undone), strict=True):
         if texts:
             lines.append(f"{reason} {', '.join(f'“{text}”' for text in texts)}"[:_MAX_QUOTED_CHARS])
     suggests = not problems(turn) and "music" not in refused

@@ -58,8 +58,7 @@ FORMS: Final = (
 )  # fmt: skip
 _LINE: Final = re.compile(r"^\[([^\]]+)\] ([^|]+) \|.*?\| (?:Offer: ([^|]+)|No offer)", re.MULTILINE)
 _SHOWN: Final = 5
-_MAX_ROWS: Final = 36
-"""Rows of a table in an answer: three years by month."""
+_MAX_ROWS: Final = 36  # rows of a table in an answer: three years by month
 _TURNING: Final = re.compile(
     r"\b(?:best|worst|top|most|least|cheap\w*|before|after|since|until|more|less|fewer|how|many|successful|failed|"
     r"show|find|list|compare|delete|remove|export|them|rest)\b",
@@ -193,7 +192,8 @@ def _table(result: Mapping[str, Any], question: str) -> Iterator[dict[str, Any]]
 
 def _statements(result: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     yield {"text": _count_text(result), "figures": [] if result.get("by") == "meaning" else [result["count"]]}
-    for name, *words in _LINE.findall(str(result.get("summary_for_llm", "")))[:_SHOWN]:
+    shown = 0 if "aggregation" in result else _SHOWN  # counts by values that none has are no list
+    for name, *words in _LINE.findall(str(result.get("summary_for_llm", "")))[:shown]:
         company, offer = (word.strip() for word in words)
         text = f"{company}: {offer}" if offer else f"{company}, without an offer"
         yield {"text": text, "campaigns": [name], "companies": [company], "offers": [offer] if offer else []}

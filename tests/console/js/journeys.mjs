@@ -475,6 +475,7 @@ test("the steps of every turn are called the same live and after a reload", asyn
 test("a question about campaigns shows figures and proof, and is found again", async () => {
   const tab = await open(offline, "/");
   await start(tab, "campaign_search", EXAMPLES.campaign_search);
+  await tab.getByText("sample library of invented campaigns").waitFor();
   await tab.locator(".bars").waitFor();
   await tab.getByPlaceholder("Ask another question").waitFor();
   const thread = threadOf(tab);

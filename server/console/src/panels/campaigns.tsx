@@ -1,6 +1,6 @@
 // The answer to a question about campaigns: its statements with their proof, the figures as a chart, the campaigns.
 import { useState } from "preact/hooks";
-import { path } from "../api.ts";
+import { get, path } from "../api.ts";
 import { count, words } from "../format.ts";
 import type { Fields } from "../types.ts";
 import "../styles/campaigns.css";
@@ -9,6 +9,7 @@ import { BarChart, LineChart } from "../ui/chart.tsx";
 import { Icon } from "../ui/icon.tsx";
 import { Empty } from "../ui/states.tsx";
 import { DataTable } from "../ui/table.tsx";
+import { useRead } from "../ui/use_read.ts";
 import { filterPairs, isOverTime, statementsOf, type Campaign, type Group } from "./campaign_data.ts";
 import type { PanelEntry, PanelProps } from "./panel.ts";
 
@@ -47,6 +48,7 @@ function show(id: string): void {
 function CampaignsPanel(props: PanelProps) {
   const [marked, mark] = useState<string[]>([]);
   const { result, aggregation, detected_filters: filters } = props.values as { result?: { total: number; campaigns: Campaign[] } | null; aggregation?: { groupBy: string; groups: Group[] } | null; detected_filters?: Fields };
+  const [library] = useRead(() => get<{ notes: string[] }>("/api/campaigns?limit=1"), [props.revision]);
   const statements = statementsOf(props.messages);
   const campaigns = result?.campaigns ?? [];
   const known = new Set(campaigns.map((one) => one.id));
@@ -54,6 +56,7 @@ function CampaignsPanel(props: PanelProps) {
   if (!result && statements.length === 0) return <Empty icon="chart" title="No answer yet">Ask about the ad library; the campaigns that prove each statement appear here.</Empty>;
   return (
     <div class="ad">
+      {library?.notes.map((one) => <p key={one} class="help">{one}</p>)}
       {pairs.length > 0 && (
         <p class="tags">
           <span class="help">Filters</span>

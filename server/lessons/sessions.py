@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
+from callsheet.providers.speech import local_rate
 from callsheet.server.artefacts.service import ArtefactService
 from callsheet.server.artefacts.titles import read_cards
 from callsheet.server.engine.worker import Worker
@@ -63,14 +64,21 @@ def lesson_view(lesson_snapshot: LessonSnapshot, question: str | None) -> dict[s
         "earlierFacts": [one.model_dump() for one in offer.facts[1]],
         "confirmedFacts": fields["confirmedFacts"],
         "narration": fields["generatedScript"],
-        "speech": script.length_words if script else None,
+        "speech": script.length_words(local_rate(script.language)) if script else None,
         "segmentTimes": None,
         "topic": session.topic,
         "learningObjective": session.learningObjective,
         "childAge": session.childAge,
         "childInterest": session.childInterest,
         "learningStyle": student.data.get("learning_style") if student else None,
-        "warnings": [text for one in (facts, narration) if one for text in one.data.get("warnings", ())],
+        "warnings": [
+            *(text for one in (facts, narration) if one for text in one.data.get("warnings", ())),
+            *(
+                script.untold_warning((one.id, one.concept) for one in session.confirmedFacts)
+                if script
+                else ()
+            ),
+        ],
     }
 
 

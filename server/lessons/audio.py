@@ -120,7 +120,7 @@ async def get_rendering(lesson: Lesson, version: str | None) -> RecordingRecord:
     )
 
 
-class Measured(NamedTuple):
+class SoundLength(NamedTuple):
     """The sound of a narration as it was rendered."""
 
     times: Times
@@ -129,25 +129,25 @@ class Measured(NamedTuple):
     """Length of the narration in words."""
 
 
-async def measured(lesson: Lesson, version: str | None) -> Measured:
+async def sound_length(lesson: Lesson, version: str | None) -> SoundLength:
     """Return what the rendered narration lasts; raise as `get_rendering`."""
     record = await get_rendering(lesson, version)
     narration = Narration.model_validate((await edits.get_narration(lesson, version)).data)
     times = [(start, end) for start, end in record["details"]["times"]]
-    return Measured(times, _measured_words(narration.total_duration, record["details"]))
+    return SoundLength(times, _measured_words(narration.total_duration, record["details"]))
 
 
-async def find_measured(lesson: Lesson, version: str | None) -> Measured | None:
-    """Return as `measured`; None for a narration that was not rendered, or cannot be here."""
+async def find_sound_length(lesson: Lesson, version: str | None) -> SoundLength | None:
+    """Return as `sound_length`; None for a narration that was not rendered, or cannot be here."""
     try:
-        return await measured(lesson, version)
+        return await sound_length(lesson, version)
     except (Missing, Conflict, NotInstalled):
         return None
 
 
 async def measured_length(lesson: Lesson, newest: Narration) -> dict[str, Any]:
     """Return the fields of a session on the sound of its narration; {} if it was not rendered."""
-    sound = await find_measured(lesson, None)
+    sound = await find_sound_length(lesson, None)
     return {"speech": sound.length, "segmentTimes": segment_times(newest, sound.times)} if sound else {}
 
 

@@ -232,11 +232,11 @@ async def export_lesson_narration(
     return Response(text, media_type=_MEDIA[file_format], headers=headers)
 
 
-async def _sound(lesson: edits.Lesson, version: str | None, timing: str) -> audio.Measured | None:
+async def _sound(lesson: edits.Lesson, version: str | None, timing: str) -> audio.SoundLength | None:
     """Return what was measured; None if the written times are wanted, or by default if no speech is kept."""
     if timing == "written":
         return None
-    return await (audio.measured if timing == "measured" else audio.find_measured)(lesson, version)
+    return await (audio.sound_length if timing == "measured" else audio.find_sound_length)(lesson, version)
 
 
 @narration_router.get("/versions", responses=documented_responses(*READ, reply=NarrationList))

@@ -12,7 +12,7 @@ def warnings_of(view: dict[str, list[str]]) -> list[str]:
     return [one for one in view["warnings"] if one.startswith(SHORTER)]
 
 
-async def test_facts_that_an_edit_took_out_are_named_and_told_after_the_same_choice(
+async def test_facts_that_an_edit_took_out_are_named_and_return_after_the_same_choice(
     lesson_client: LessonClient,
 ) -> None:
     """B44, B56."""
@@ -26,10 +26,10 @@ async def test_facts_that_an_edit_took_out_are_named_and_told_after_the_same_cho
     ok(await lesson_client.request("PATCH", NARRATION, json={"segments": edits}))
     session = await lesson_client.get_session()
     [warning] = warnings_of(session)
-    told = {
+    stated = {
         one for each in session["narration"]["segments"] for s in each["sentences"] for one in s["factIds"]
     }
-    untold = [one["concept"] for one in facts if one["id"] not in told]
+    untold = [one["concept"] for one in facts if one["id"] not in stated]
     assert untold
     assert all(one in warning for one in untold[:3])
     await lesson_client.send("Choose the facts again")

@@ -310,6 +310,7 @@ async def _saved_view(lesson: Lesson, saved: tuple[str, tuple[str, ...]]) -> dic
         "versionId": version_id,
         "narration": Narration.model_validate(version.data).model_dump(mode="json"),
         "changedSegments": [*changed],
+        "segmentNotes": sessions.segment_notes(await lesson.snapshot()),
     }
 
 

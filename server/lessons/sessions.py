@@ -13,8 +13,10 @@ from callsheet.server.artefacts.titles import read_cards
 from callsheet.server.engine.worker import Worker
 from callsheet.server.http.context import AppContext
 from callsheet.state import conversation
-from callsheet.state.lessons import lesson
+from callsheet.state.lessons import lesson, proof
 from callsheet.state.lessons.lesson import Session
+from callsheet.state.lessons.narration import OWN
+from callsheet.state.lessons.proof import ProofContext
 from callsheet.state.lessons.selection import fact_offer
 from callsheet.state.times import iso_time_or_none
 from callsheet.state.versions import Version
@@ -66,6 +68,7 @@ def lesson_view(lesson_snapshot: LessonSnapshot, question: str | None) -> dict[s
         "narration": fields["generatedScript"],
         "speech": script.length_words(local_rate(script.language)) if script else None,
         "segmentTimes": None,
+        "segmentNotes": segment_notes(lesson_snapshot),
         "topic": session.topic,
         "learningObjective": session.learningObjective,
         "childAge": session.childAge,
@@ -80,6 +83,20 @@ def lesson_view(lesson_snapshot: LessonSnapshot, question: str | None) -> dict[s
             ),
         ],
     }
+
+
+def segment_notes(lesson_snapshot: LessonSnapshot) -> dict[str, list[str]]:
+    """Return what the chosen facts do not prove in the segments of a narration that a person wrote."""
+    session, newest = lesson_snapshot.session, lesson_snapshot.newest
+    script, version, facts = session.generatedScript, newest.get("narration"), newest.get("facts")
+    if script is None or version is None:
+        return {}
+    chosen = tuple(session.confirmedFacts)
+    known = (script.topic, session.childAge or "", session.childInterest or "")
+    material_language = str(facts.data.get("language") or "") if facts else ""
+    background = ProofContext(known, chosen, script.language, script.language == material_language)
+    by_id = {fact.id: fact for fact in chosen}
+    return proof.segment_notes(script, version.data.get(OWN, ()), by_id, background)
 
 
 def pending_question(values: Iterable[Any]) -> str | None:

@@ -15,7 +15,6 @@ def warnings_of(view: dict[str, list[str]]) -> list[str]:
 async def test_facts_that_an_edit_took_out_are_named_and_return_after_the_same_choice(
     lesson_client: LessonClient,
 ) -> None:
-    """B44, B56."""
     facts = (await lesson_client.send(material("photosynthesis").text))["facts"]
     chosen = await lesson_client.choose_facts(*facts, message="2 minutes")
     assert warnings_of(chosen) == []

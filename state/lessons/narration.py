@@ -8,6 +8,7 @@ from typing import Any, Final, Literal, NamedTuple, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from callsheet.state.differences import Difference, compare
 from callsheet.state.errors import Invalid, Missing
 from callsheet.state.languages import find
 from callsheet.state.lessons import student
@@ -351,6 +352,29 @@ def build_segment(slot: Slot, sentences: Sequence[Sentence], language: str, **fi
         "sentences": tuple(sentences),
     }
     return Segment.model_validate(data)
+
+
+_READ: Final = ("topic", "language", "total_duration", "reading_level", "warnings")
+_READ_IN_SEGMENTS: Final = ("id", "narration", "visual_guidance", "key_concepts")
+
+
+def script_differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Difference]:
+    """Return the differences of what a person reads and hears; ids, marks and times follow from it."""
+    old, new = (
+        {
+            **{name: data[name] for name in _READ if name in data},
+            "segments": [{name: one.get(name) for name in _READ_IN_SEGMENTS} for one in data["segments"]],
+        }
+        for data in (before, after)
+    )
+    return [Difference(**{**one, "text": _in_words(one)}) for one in compare(old, new)]
+
+
+def _in_words(difference: Difference) -> str:
+    """Return a difference in one line, with the name of its segment in place of a path."""
+    path = difference["path"]
+    name = path.removeprefix("segments.").removesuffix(".narration").replace(".", ", ")
+    return difference["text"].replace(path, kind_name(name), 1)
 
 
 _MIN_SIMILARITY: Final = 0.5

@@ -40,6 +40,22 @@ async def test_a_figure_that_a_person_changed_is_not_proven_any_more(lesson_clie
     assert (await edit(lesson_client, segment["id"], segment["narration"]))["segmentNotes"] == {}
 
 
+async def test_versions_are_compared_in_the_words_of_their_segments(lesson_client: LessonClient) -> None:
+    """Ids of facts, marks of a person's segments and times are not named."""
+    await lesson_client.send(COMET)
+    narrated = await lesson_client.send("all")
+    before = next(one["narration"] for one in narrated["narration"]["segments"] if one["id"] == "hook")
+    await edit(lesson_client, "hook", "Look up into the sky!")
+    diff = ok(await lesson_client.request("GET", f"{NARRATION}/versions/v1/diff/v2"))
+    [change] = diff["changes"]
+    assert (change["path"], change["before"], change["after"]) == (
+        "segments.hook.narration",
+        before,
+        "Look up into the sky!",
+    )
+    assert diff["text"].startswith("hook: ")
+
+
 @pytest.mark.parametrize(
     ("words", "claims"), [("900 people died of it in 1999.", "900, 1999"), ("Look up into the sky!", "")]
 )

@@ -16,7 +16,7 @@ async def test_facts_that_an_edit_took_out_are_named_and_return_after_the_same_c
     lesson_client: LessonClient,
 ) -> None:
     facts = (await lesson_client.send(material("photosynthesis").text))["facts"]
-    chosen = await lesson_client.choose_facts(*facts, message="2 minutes")
+    chosen = await lesson_client.choose_facts(*facts)
     assert warnings_of(chosen) == []
     edits = [
         {"id": name, "narration": words}

@@ -34,10 +34,11 @@ from callsheet.nodes.workflow import ArtefactSpec, LeanProfile, ModelView, TurnR
 from callsheet.state.cards import Card
 from callsheet.state.context import Context
 from callsheet.state.conversation import turn_id
+from callsheet.state.differences import Difference
 from callsheet.state.lessons import lesson
 from callsheet.state.lessons.images import CHOICE_DONE, SEARCH_PENDING
 from callsheet.state.lessons.lesson import LessonState, pending_question
-from callsheet.state.lessons.narration import OWN_WORDS
+from callsheet.state.lessons.narration import OWN_WORDS, script_differences
 from callsheet.state.lessons.outline import by_reference, material_id, outline, without_repetition
 from callsheet.state.plan import StepResult
 from callsheet.state.state_block import StateLine, fit
@@ -57,6 +58,14 @@ class LessonArtefact(ArtefactSpec[LessonState]):
     def summary(self, stream: str, data: Mapping[str, Any]) -> str:
         """Return a version in one line."""
         return lesson.summary(stream, data)
+
+    def differences(
+        self, stream: str, before: Mapping[str, Any], after: Mapping[str, Any]
+    ) -> list[Difference]:
+        """Return the differences; of narrations, those of what a person reads and hears."""
+        if stream != "narration":
+            return super().differences(stream, before, after)
+        return script_differences(before, after)
 
     def card(self, state: LessonState, newest: Mapping[str, Mapping[str, Any]]) -> Card:
         """Return the lesson's topic and its texts."""

@@ -8,6 +8,7 @@ import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final, Protocol
 from urllib.parse import urlsplit
 
@@ -161,6 +162,18 @@ def configured_speech(environ: Mapping[str, str] | None = None) -> SpeechEngines
     own: list[Speech] = [endpoint] if endpoint else []
     engines = [*own, *services] if env.get(VARIABLES["url"], "").strip() else [*services, *own]
     return SpeechEngines(engines) if engines else None
+
+
+def local_rate(language: str) -> float | None:
+    """Return the words per second of the local voice where it speaks a language, else None."""
+    local = import_module("callsheet.providers.speech.local")
+    if language != local.LANGUAGE or find_spec("hibari") is None:
+        return None
+    try:
+        return None if configured_speech() else float(local.WORDS_PER_S)
+    except Invalid:
+        # Nothing speaks with a wrong setting, which a rendering reports.
+        return None
 
 
 def _service(vendor: str, env: Mapping[str, str]) -> Speech | None:

@@ -22,6 +22,8 @@ SPEAKERS: Final[Mapping[str, tuple[str, float]]] = {
     "preview voice 4": ("male", 0.78),
 }
 """Gender as heard, and factor of the pitch, by name."""
+WORDS_PER_S: Final = 3.1
+"""Words that the first voice speaks in a second, as measured on 36 sentences without silence around them."""
 _SPEEDS: Final = (0.5, 2.0)
 """Limits of the model's own pace."""
 

@@ -354,16 +354,11 @@ def narration_parts(view: View) -> Group:
     levels = reading_levels(narration["reading_level"], measured)
     heading = f"  {view['speech']}, {levels}"
     planned = [(one["start_time"], one["start_time"] + one["duration"]) for one in narration["segments"]]
-    rows = [
-        _Timed(
-            start,
-            end,
-            _SEGMENTS.get(segment["type"], segment["type"]),
-            segment["narration"],
-            width,
-        )
-        for (start, end), segment in zip(view["segmentTimes"] or planned, narration["segments"], strict=True)
-    ]
+    rows: list[RenderableType] = []
+    for (start, end), segment in zip(view["segmentTimes"] or planned, narration["segments"], strict=True):
+        name = _SEGMENTS.get(segment["type"], segment["type"])
+        rows.append(_Timed(start, end, name, segment["narration"], width))
+        rows += [text(one, "yellow") for one in view["segmentNotes"].get(segment["id"], ())]
     return Group(Text.assemble(text(narration["topic"], "bold cyan"), (heading, "dim")), *rows)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 from urllib.parse import urlencode
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -17,6 +17,7 @@ from callsheet.server.lessons.edits import Lesson
 from callsheet.state.ads.profiles import PROFILES
 from callsheet.state.errors import Conflict, Missing, NotInstalled
 from callsheet.state.lessons.narration import Narration, Segment, length_words
+from callsheet.state.lessons.narration_export import Times, segment_times
 from callsheet.state.pronunciations import respell
 from callsheet.storage import pronunciations
 from callsheet.storage.artefacts import recordings
@@ -119,32 +120,35 @@ async def get_rendering(lesson: Lesson, version: str | None) -> RecordingRecord:
     )
 
 
-async def times_of(lesson: Lesson, version: str | None) -> Sequence[tuple[float, float]]:
-    """Return start and end of each sentence of the rendered narration; raise as `get_rendering`."""
+class SoundLength(NamedTuple):
+    """The sound of a narration as it was rendered."""
+
+    times: Times
+    """Start and end of each sentence in seconds."""
+    length: str
+    """Length of the narration in words."""
+
+
+async def sound_length(lesson: Lesson, version: str | None) -> SoundLength:
+    """Return what the rendered narration lasts; raise as `get_rendering`."""
     record = await get_rendering(lesson, version)
-    return [(start, end) for start, end in record["details"]["times"]]
+    narration = Narration.model_validate((await edits.get_narration(lesson, version)).data)
+    times = [(start, end) for start, end in record["details"]["times"]]
+    return SoundLength(times, _measured_words(narration.total_duration, record["details"]))
 
 
-async def find_times(lesson: Lesson, version: str | None) -> Sequence[tuple[float, float]] | None:
-    """Return as `times_of`; None for a narration that was not rendered, or cannot be here."""
+async def find_sound_length(lesson: Lesson, version: str | None) -> SoundLength | None:
+    """Return as `sound_length`; None for a narration that was not rendered, or cannot be here."""
     try:
-        return await times_of(lesson, version)
+        return await sound_length(lesson, version)
     except (Missing, Conflict, NotInstalled):
         return None
 
 
 async def measured_length(lesson: Lesson, newest: Narration) -> dict[str, Any]:
     """Return the fields of a session on the sound of its narration; {} if it was not rendered."""
-    try:
-        details = (await get_rendering(lesson, None))["details"]
-    except (Missing, Conflict, NotInstalled):
-        return {}
-    times = iter(details["times"])
-    spans = [[next(times) for _ in segment.sentences] for segment in newest.segments]
-    return {
-        "speech": _measured_words(newest.total_duration, details),
-        "segmentTimes": [(span[0][0], span[-1][1]) for span in spans],
-    }
+    sound = await find_sound_length(lesson, None)
+    return {"speech": sound.length, "segmentTimes": segment_times(newest, sound.times)} if sound else {}
 
 
 def _measured_words(planned_s: float, details: Mapping[str, Any]) -> str:

@@ -6,6 +6,7 @@ from fastapi import Query, Request
 from starlette.responses import Response
 
 from callsheet.graphs import fact_narration
+from callsheet.providers.speech import local_rate
 from callsheet.server.artefacts import views
 from callsheet.server.artefacts.conversation_routes import RESUMABLE, turn_reply
 from callsheet.server.artefacts.deletion import delete_artefact
@@ -208,7 +209,7 @@ async def export_lesson_narration(
     version: _Version = None,
     timing: Annotated[
         Literal["auto", "written", "measured"],
-        Query(description="Times of subtitles: `measured` on rendered speech, `auto` where there is some"),
+        Query(description="Times in all but JSON: `measured` on rendered speech, `auto` where there is some"),
     ] = "auto",
 ) -> Response:
     """Export the narration as a file: Markdown, SRT, WebVTT, JSON, or slides in one file of HTML.
@@ -217,9 +218,10 @@ async def export_lesson_narration(
     """
     lesson = await find_lesson(request, header or query)
     narration = await edits.get_narration(lesson, version)
-    has_times = file_format in narration_export.TIMED
-    times = await _subtitle_times(lesson, version, timing) if has_times else ()
-    text = narration_export.export(Narration.model_validate(narration.data), file_format, times)
+    script, has_times = Narration.model_validate(narration.data), file_format in narration_export.TIMED
+    sound = None if file_format == "json" else await _sound(lesson, version, timing)
+    times, length = sound or ((), script.length_words(local_rate(script.language)))
+    text = narration_export.export(script, file_format, times, length)
     ending = "html" if file_format == "slides" else file_format
     which = "measured" if times else "written"
     headers = download_headers(f"narration-{narration.id}{f'.{which}' if has_times else ''}.{ending}")
@@ -230,13 +232,11 @@ async def export_lesson_narration(
     return Response(text, media_type=_MEDIA[file_format], headers=headers)
 
 
-async def _subtitle_times(lesson: edits.Lesson, version: str | None, timing: str) -> narration_export.Times:
-    """Return measured times; none if others are wanted, or by default if no speech is kept."""
+async def _sound(lesson: edits.Lesson, version: str | None, timing: str) -> audio.SoundLength | None:
+    """Return what was measured; None if the written times are wanted, or by default if no speech is kept."""
     if timing == "written":
-        return ()
-    if timing == "measured":
-        return await audio.times_of(lesson, version)
-    return await audio.find_times(lesson, version) or ()
+        return None
+    return await (audio.sound_length if timing == "measured" else audio.find_sound_length)(lesson, version)
 
 
 @narration_router.get("/versions", responses=documented_responses(*READ, reply=NarrationList))
@@ -310,6 +310,7 @@ async def _saved_view(lesson: Lesson, saved: tuple[str, tuple[str, ...]]) -> dic
         "versionId": version_id,
         "narration": Narration.model_validate(version.data).model_dump(mode="json"),
         "changedSegments": [*changed],
+        "segmentNotes": sessions.segment_notes(await lesson.snapshot()),
     }
 
 

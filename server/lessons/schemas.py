@@ -80,6 +80,8 @@ class _Lesson(TypedDict):
     """Length of the narration in words: as planned, with its speech by estimate; in a session as measured."""
     segmentTimes: list[tuple[float, float]] | None
     """Start and end of each segment in the rendered sound, in seconds; null without one, and in a turn."""
+    segmentNotes: dict[str, list[str]]
+    """By segment that a person wrote: its sentences that the chosen facts do not prove."""
     topic: str | None
     learningObjective: str | None
     childAge: str | None
@@ -271,6 +273,8 @@ class NarrationSaved(TypedDict):
     versionId: str
     narration: Narration
     changedSegments: list[str]
+    segmentNotes: dict[str, list[str]]
+    """By segment that a person wrote: its sentences that the chosen facts do not prove; they stay."""
 
 
 class NarrationList(TypedDict):

@@ -7,13 +7,16 @@ from typing import Any, Final
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
+from callsheet.providers.speech import local_rate
 from callsheet.server.artefacts.service import ArtefactService
 from callsheet.server.artefacts.titles import read_cards
 from callsheet.server.engine.worker import Worker
 from callsheet.server.http.context import AppContext
 from callsheet.state import conversation
-from callsheet.state.lessons import lesson
+from callsheet.state.lessons import lesson, proof
 from callsheet.state.lessons.lesson import Session
+from callsheet.state.lessons.narration import OWN
+from callsheet.state.lessons.proof import ProofContext
 from callsheet.state.lessons.selection import fact_offer
 from callsheet.state.times import iso_time_or_none
 from callsheet.state.versions import Version
@@ -63,15 +66,37 @@ def lesson_view(lesson_snapshot: LessonSnapshot, question: str | None) -> dict[s
         "earlierFacts": [one.model_dump() for one in offer.facts[1]],
         "confirmedFacts": fields["confirmedFacts"],
         "narration": fields["generatedScript"],
-        "speech": script.length_words if script else None,
+        "speech": script.length_words(local_rate(script.language)) if script else None,
         "segmentTimes": None,
+        "segmentNotes": segment_notes(lesson_snapshot),
         "topic": session.topic,
         "learningObjective": session.learningObjective,
         "childAge": session.childAge,
         "childInterest": session.childInterest,
         "learningStyle": student.data.get("learning_style") if student else None,
-        "warnings": [text for one in (facts, narration) if one for text in one.data.get("warnings", ())],
+        "warnings": [
+            *(text for one in (facts, narration) if one for text in one.data.get("warnings", ())),
+            *(
+                script.untold_warning((one.id, one.concept) for one in session.confirmedFacts)
+                if script
+                else ()
+            ),
+        ],
     }
+
+
+def segment_notes(lesson_snapshot: LessonSnapshot) -> dict[str, list[str]]:
+    """Return what the chosen facts do not prove in the segments of a narration that a person wrote."""
+    session, newest = lesson_snapshot.session, lesson_snapshot.newest
+    script, version, facts = session.generatedScript, newest.get("narration"), newest.get("facts")
+    if script is None or version is None:
+        return {}
+    chosen = tuple(session.confirmedFacts)
+    known = (script.topic, session.childAge or "", session.childInterest or "")
+    material_language = str(facts.data.get("language") or "") if facts else ""
+    background = ProofContext(known, chosen, script.language, script.language == material_language)
+    by_id = {fact.id: fact for fact in chosen}
+    return proof.segment_notes(script, version.data.get(OWN, ()), by_id, background)
 
 
 def pending_question(values: Iterable[Any]) -> str | None:

@@ -8,6 +8,7 @@ from typing import Any, Final, Literal, NamedTuple, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from callsheet.state.differences import Difference, compare
 from callsheet.state.errors import Invalid, Missing
 from callsheet.state.languages import find
 from callsheet.state.lessons import student
@@ -35,6 +36,10 @@ DEFAULT_S: Final = 60
 _WORDS_PER_S: Final = Fraction(22, 10)
 """Maximum speaking rate, slower than an ad's."""
 _STARTS: Final = (Fraction(0), Fraction(1, 6), Fraction(5, 12), Fraction(3, 4), Fraction(1))
+_FILLED: Final = 0.8
+"""Share of its length that the words of a narration take at least where nothing is missing."""
+_NAMED: Final = 3
+"""Untold facts that a warning names."""
 _GRID: Final = 4
 """Times are rounded to quarter seconds, which binary floats add exactly."""
 
@@ -179,10 +184,27 @@ class Narration(BaseModel):
         """The target and the measured reading level."""
         return reading_levels(self.reading_level, self.readability.grade if self.readability else None)
 
+    def length_words(self, words_per_s: float | None = None) -> str:
+        """Return its planned length, with that of its speech by estimate: at this rate, or at a lesson's."""
+        pace = words_per_s / float(_WORDS_PER_S) if words_per_s else 1.0
+        return length_words(self.total_duration, self.speech_s / pace)
+
     @property
-    def length_words(self) -> str:
-        """Its planned length, with the length of its speech by estimate."""
-        return length_words(self.total_duration, sum(segment.speech_duration for segment in self.segments))
+    def speech_s(self) -> float:
+        """Seconds that its words take at the lesson's speaking rate."""
+        return sum(segment.speech_duration for segment in self.segments)
+
+    def untold_warning(self, facts: Iterable[tuple[str, str]]) -> list[str]:
+        """Return the warning on chosen facts (id, concept) that are untold though there is room."""
+        untold = [concept for fact, concept in facts if fact not in self.facts]
+        if not untold or self.speech_s > _FILLED * self.total_duration:
+            return []
+        more = f" and {len(untold) - _NAMED} more" * (len(untold) > _NAMED)
+        problem = "the narration is much shorter than planned, and it does not tell"
+        remedy = (
+            "say “choose the facts again” and choose the same ones, and segments with room will tell them"
+        )
+        return [f"{problem} {', '.join(untold[:_NAMED])}{more}: {remedy}"]
 
     @property
     def facts(self) -> frozenset[str]:
@@ -354,6 +376,29 @@ def build_segment(slot: Slot, sentences: Sequence[Sentence], language: str, **fi
         "sentences": tuple(sentences),
     }
     return Segment.model_validate(data)
+
+
+_READ: Final = ("topic", "language", "total_duration", "reading_level", "warnings")
+_READ_IN_SEGMENTS: Final = ("id", "narration", "visual_guidance", "key_concepts")
+
+
+def script_differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Difference]:
+    """Return the differences of what a person reads and hears; ids, marks and times follow from it."""
+    old, new = (
+        {
+            **{name: data[name] for name in _READ if name in data},
+            "segments": [{name: one.get(name) for name in _READ_IN_SEGMENTS} for one in data["segments"]],
+        }
+        for data in (before, after)
+    )
+    return [Difference(**{**one, "text": _in_words(one)}) for one in compare(old, new)]
+
+
+def _in_words(difference: Difference) -> str:
+    """Return a difference in one line, with the name of its segment in place of a path."""
+    path = difference["path"]
+    name = path.removeprefix("segments.").removesuffix(".narration").replace(".", ", ")
+    return difference["text"].replace(path, kind_name(name), 1)
 
 
 _MIN_SIMILARITY: Final = 0.5

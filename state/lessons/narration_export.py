@@ -1,8 +1,9 @@
 """Export of a narration as Markdown, SRT, WebVTT, JSON or slides."""
 
+import math
 import re
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from callsheet.state.errors import Invalid
@@ -19,6 +20,8 @@ _MEASURED: Final = "Times measured on the rendered speech"
 _WRITTEN: Final = "Times for which the narration was written"
 LONGEST_CUE_MS: Final = 7_000
 """Longest time that a cue of a rendered narration is shown."""
+_SHORTEST_CUE_MS: Final = 1_000
+"""A shorter cue is joined with its neighbour where both have room in one."""
 _BOUND: Final = "\N{NO-BREAK SPACE}"
 _ABBREVIATED: Final = re.compile(r"(\b\w{1,6}\.) ")
 
@@ -35,17 +38,25 @@ Times = Sequence[tuple[float, float]]
 """Start and end of each sentence in seconds, as it was rendered; in the order of the narration."""
 
 
-def export(narration: Narration, form: str, times: Times = ()) -> str:
+def export(narration: Narration, form: str, times: Times = (), length: str = "") -> str:
     """Return the narration as text; `form` is md, srt, vtt, json or slides, or `Invalid` is raised.
 
-    Subtitles follow `times` where they are known, else the times for which the narration was written.
+    All but JSON follow `times` where they are known, else the times for which the narration was written.
+    `length` is that of the narration in words.
     """
     write = _WRITERS.get(form)
     if write is None:
         raise Invalid(
             f"a narration cannot be exported as {form!r}", remedy=f"use one of {', '.join(_WRITERS)}"
         )
-    return write(narration, times)
+    return write(narration, times, length)
+
+
+def segment_times(narration: Narration, times: Times) -> list[tuple[float, float]]:
+    """Return start and end of each segment, given those of its sentences."""
+    each = iter(times)
+    spans = [[next(each) for _ in segment.sentences] for segment in narration.segments]
+    return [(span[0][0], span[-1][1]) for span in spans]
 
 
 def cues(narration: Narration, times: Times = ()) -> list[Cue]:
@@ -53,11 +64,32 @@ def cues(narration: Narration, times: Times = ()) -> list[Cue]:
 
     Without `times` they have no gaps; with them, a cue lasts for seven seconds at most.
     """
-    if times:
-        sentences = [sentence.text for segment in narration.segments for sentence in segment.sentences]
-        spans = zip(sentences, times, strict=True)
-        return [cue for text, span in spans for cue in _measured_cues(text, span, narration.language)]
-    return [cue for segment in narration.segments for cue in _cues(segment, narration.language)]
+    language, spans, shown = narration.language, iter(times), list[Cue]()
+    for segment in narration.segments:
+        timed = zip(segment.sentences, spans, strict=False) if times else ()
+        measured = [cue for sentence, span in timed for cue in _measured_cues(sentence.text, span, language)]
+        shown += _without_short(measured or _cues(segment, language), language)
+    return shown
+
+
+def _without_short(cues: Iterable[Cue], language: str) -> list[Cue]:
+    """Return the cues with short ones joined with the one before or behind them."""
+    joined: list[Cue] = []
+    for cue in cues:
+        both = _join(joined[-1], cue, language) if joined else None
+        joined[-1:] = [both] if both else [*joined[-1:], cue]
+    return joined
+
+
+def _join(first: Cue, second: Cue, language: str) -> Cue | None:
+    """Return two cues as one if one of them is short, and one cue has room for both; else None."""
+    if min(first.end_ms - first.start_ms, second.end_ms - second.start_ms) >= _SHORTEST_CUE_MS:
+        return None
+    spec = find(language)
+    blank = "" if spec and spec.unit == "character" else " "
+    parts = _parts(f"{first.text}{blank}{second.text}".replace("\n", blank), language)
+    is_long = second.end_ms - first.start_ms > LONGEST_CUE_MS
+    return None if len(parts) > 1 or is_long else Cue(first.start_ms, second.end_ms, parts[0])
 
 
 def _cues(segment: Segment, language: str) -> Iterator[Cue]:
@@ -87,26 +119,40 @@ def _measured_cues(text: str, span: tuple[float, float], language: str) -> Itera
 
 
 def _parts(text: str, language: str, lines_at_once: int = _LINES) -> list[str]:
-    """Return the text in parts of so many lines each."""
+    """Return the text in parts of so many lines each, about equally long."""
     spec = find(language)
     wide = spec is not None and spec.unit == "character" and spec.name != "thai"
     # A dot within a sentence is that of an abbreviation or ordinal number, which stays with the next word.
     bound = _ABBREVIATED.sub(r"\1" + _BOUND, " ".join(text.split()))
-    lines = [line.replace(_BOUND, " ") for line in textwrap.wrap(bound, _LINE // 2 if wide else _LINE)]
+    most = _LINE // 2 if wide else _LINE
+    count = len(textwrap.wrap(bound, most))
+    if count > lines_at_once:
+        # The narrowest lines that need no further part leave no single word for the last one.
+        room = math.ceil(count / lines_at_once) * lines_at_once
+        word = 0 if wide else max(map(len, bound.split(" ")))
+        widths = range(min(most, max(word, most // 2)), most + 1)
+        most = next(width for width in widths if _fits(bound, width, room))
+    lines = [line.replace(_BOUND, " ") for line in textwrap.wrap(bound, most)]
     return ["\n".join(lines[at : at + lines_at_once]) for at in range(0, len(lines), lines_at_once)]
 
 
-def _markdown(narration: Narration, times: Times) -> str:
-    del times
+def _fits(text: str, width: int, lines: int) -> bool:
+    return len(textwrap.wrap(text, width)) <= lines
+
+
+def _markdown(narration: Narration, times: Times, length: str) -> str:
+    spans = [(round(start), round(end)) for start, end in segment_times(narration, times)] if times else None
+    planned = [(one.start_time, one.start_time + one.duration) for one in narration.segments]
     facts = f"{narration.level_words} · {narration.key_terms_count} key terms"
-    head = [f"# {escape_markdown(narration.topic)}", f"{narration.length_words} · {facts}"]
-    return "\n\n".join([*head, *(_section(segment) for segment in narration.segments)]) + "\n"
+    head = [f"# {escape_markdown(narration.topic)}", f"{length or narration.length_words()} · {facts}"]
+    sections = map(_section, narration.segments, spans or planned)
+    return "\n\n".join([*head, *sections]) + "\n"
 
 
-def _section(segment: Segment) -> str:
+def _section(segment: Segment, span: tuple[float, float]) -> str:
     title = kind_name(segment.type).capitalize()
     lines = [
-        f"## {title} ({_clock(segment.start_time)}–{_clock(segment.start_time + segment.duration)})",
+        f"## {title} ({_clock(span[0])}–{_clock(span[1])})",
         escape_markdown(segment.narration),
         f"*On screen:* {escape_markdown(segment.visual_guidance)}" if segment.visual_guidance else "",
         f"*Key concepts:* {escape_markdown(', '.join(segment.key_concepts))}" if segment.key_concepts else "",
@@ -125,14 +171,14 @@ def _clock(at_s: float) -> str:
     return f"{int(minutes)}:{seconds:05.2f}".removesuffix(".00")
 
 
-def _srt(narration: Narration, times: Times) -> str:
+def _srt(narration: Narration, times: Times, _length: str) -> str:
     return "\n".join(
         f"{number}\n{_times(cue, ',')}\n{_without_tags(cue.text)}\n"
         for number, cue in enumerate(cues(narration, times), start=1)
     )
 
 
-def _vtt(narration: Narration, times: Times) -> str:
+def _vtt(narration: Narration, times: Times, _length: str) -> str:
     subtitles = "\n".join(f"{_times(cue, '.')}\n{_escape(cue.text)}\n" for cue in cues(narration, times))
     return f"WEBVTT\n\nNOTE\n{_MEASURED if times else _WRITTEN}\n\n{subtitles}"
 
@@ -155,17 +201,16 @@ def _timestamp(at_ms: int, point: str) -> str:
     return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}{point}{ms:03}"
 
 
-def _slides(narration: Narration, times: Times) -> str:
-    del times
-    return slides(narration)
+def _slides(narration: Narration, times: Times, _length: str) -> str:
+    spans = segment_times(narration, times) if times else None
+    return slides(narration, [round(end - start, 1) for start, end in spans] if spans else None)
 
 
-def _json(narration: Narration, times: Times) -> str:
-    del times
+def _json(narration: Narration, _times: Times, _length: str) -> str:
     return narration.model_dump_json(indent=2) + "\n"
 
 
-_WRITERS: Final[Mapping[str, Callable[[Narration, Times], str]]] = {
+_WRITERS: Final[Mapping[str, Callable[[Narration, Times, str], str]]] = {
     "md": _markdown,
     "srt": _srt,
     "vtt": _vtt,

@@ -1,12 +1,12 @@
 """Proof of a narration: each sentence's claims are in the facts it names, and each fact is told."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from callsheet.state.claims import Evidence, content, states, unproven_claims
 from callsheet.state.lessons.facts import Fact
-from callsheet.state.lessons.narration import Sentence
+from callsheet.state.lessons.narration import Narration, Sentence
 
 _MIN_CONTENT: Final = 3
 """A sentence with fewer content words, such as a greeting, claims nothing."""
@@ -86,6 +86,26 @@ def proven_ids(sentence: Sentence, facts: Mapping[str, Fact], background: ProofC
             or len(_claims(sentence.text, background, facts[one])) < len(alone)
         )
     )
+
+
+def segment_notes(
+    script: Narration, own: Collection[str], facts: Mapping[str, Fact], background: ProofContext
+) -> dict[str, list[str]]:
+    """Return what is not proven in the segments that are a person's own, by segment; their words stay."""
+    return {
+        segment.id: notes
+        for segment in script.segments
+        if segment.id in own
+        and (notes := [note for one in segment.sentences if (note := _note(one, facts, background))])
+    }
+
+
+def _note(sentence: Sentence, facts: Mapping[str, Fact], background: ProofContext) -> str:
+    problem = sentence_problem(sentence, facts, background)
+    if problem is None and not says_nothing(sentence, facts, background):
+        return ""
+    reason = problem.reason if problem else "says nothing of the facts it names"
+    return f"check: “{sentence.text}” {reason}"
 
 
 def untold_facts(

@@ -18,6 +18,10 @@ from callsheet.state.sentences import sentence_spans
 GAP: Final = "_____"
 """Stands for the answer in a prompt."""
 MAX_QUESTIONS: Final = 40
+_PRONOUN: Final = re.compile(
+    r"\b(?:it|them)\b|^(?:its|they|their|this|these|those|he|she|his|her)\b", re.IGNORECASE
+)
+"""A word that may mean something which stands before the sentence in the material."""
 _MIN_WORDS: Final = 3
 """Words that a sentence keeps beside its gap."""
 _MIN_SIGNS: Final = 6
@@ -74,8 +78,20 @@ class Quiz(BaseModel):
 
 def gap_quiz(facts: Sequence[Fact], topic: str, language: str) -> Quiz:
     """Return a question for each fact, made by code: its sentence with a number, a name or its term blank."""
-    questions = [_fact_question(number, fact, language) for number, fact in enumerate(facts, 1)]
+    questions = [
+        _with_subject(_fact_question(number, fact, language), topic, language)
+        for number, fact in enumerate(facts, 1)
+    ]
     return Quiz(topic=topic, language=language, madeBy="code", questions=tuple(questions))
+
+
+def _with_subject(question: QuizQuestion, topic: str, language: str) -> QuizQuestion:
+    """Return a question that has a pronoun with the topic before it, unless this gives the answer away."""
+    spec = find(language)
+    is_loose = spec is not None and spec.name == "english" and _PRONOUN.search(question.prompt)
+    if not is_loose or question.kind != "gap" or not topic or holds(topic, question.answer, language):
+        return question
+    return question.model_copy(update={"prompt": f"About {topic}: {question.prompt}"})
 
 
 def current_quiz(written: Quiz, facts: Sequence[Fact]) -> Quiz | None:

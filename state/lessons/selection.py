@@ -4,6 +4,7 @@ Beyond the common forms of a choice, facts may be edited or new. `SCHEMA` is the
 in words is the model's call of `chooseFactsTool`, which `chosen_facts` reads.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
@@ -11,6 +12,7 @@ from typing import Any, Final, NamedTuple
 from pydantic import ValidationError
 
 from callsheet.state.errors import Invalid
+from callsheet.state.figures import all_numbers
 from callsheet.state.lessons.answer_reader import AnswerReader, by_number, choice_schema, without_deselected
 from callsheet.state.lessons.facts import Fact, distinct, new_fact
 
@@ -103,6 +105,8 @@ def fact_offer(proposed: Mapping[str, Any], confirmed: Mapping[str, Any]) -> Fac
 
 
 Answer = ChosenFacts | OtherFacts | NotAFactChoice
+_LENGTH: Final = re.compile(r"(?:about )?(\d{1,3}|[a-z]{3,8}) ?(s|sec|seconds?|min|minutes?)(?: long)?")
+_LEVELS: Final[Mapping[str, int]] = {"easier": -2, "simpler": -2, "harder": 2}
 _NUMBERS: Final = ("target_duration", "level_shift")
 
 
@@ -145,11 +149,30 @@ def chosen_facts(
 def narration_arguments(wish: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the narration's arguments: all of it for a wish, else the segments that the facts change.
 
-    `given` has the length, the level and the language, as far as they are given.
+    `given` has the length, the level and the language, as far as they are given. A wish for a length or level
+    and nothing else is read here.
     """
+    numbers = _numbers_of(wish)
+    given, wish = {**numbers, **given}, "" if numbers else wish
     if not wish and not given:
         return {"segments": []}
     return {**given, **({"guidance": wish[:1000]} if wish else {})}
+
+
+def _numbers_of(wish: str) -> dict[str, float]:
+    """Return the length and level of a wish that has nothing else in it; {} for any other."""
+    numbers: dict[str, float] = {}
+    for part in re.split(r",(?: and)? ?| and ", wish.casefold().strip(" .!")):
+        words = part.strip().removeprefix("please ").removesuffix(" please").removeprefix("make it ")
+        length = _LENGTH.fullmatch(words)
+        counts = all_numbers(length[1]) if length else ()
+        if length and len(counts) == 1:
+            numbers["target_duration"] = next(iter(counts)) * (60 if length[2].startswith("m") else 1)
+        elif words in _LEVELS:
+            numbers["level_shift"] = _LEVELS[words]
+        elif words != "please":
+            return {}
+    return numbers
 
 
 def _is_number(value: Any) -> bool:

@@ -1,6 +1,7 @@
 """A narration as slides: one file of HTML without scripts, to show and to print."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from html import escape
 from typing import Final
 
@@ -30,8 +31,10 @@ details::details-content{content-visibility:visible}}
 """
 
 
-def slides(narration: Narration) -> str:
+def slides(narration: Narration, seconds: Sequence[float] | None = None) -> str:
     """Return a title slide and a slide for each segment: its concepts, and notes for the speaker.
+
+    Each slide lasts so many `seconds`, else as planned.
 
     The slides lie side by side and snap, so that the arrow keys turn them without a script. The notes are the
     words and what to show; they are folded, and printed.
@@ -39,7 +42,8 @@ def slides(narration: Narration) -> str:
     spec = find(narration.language)
     code = spec.code if spec else "en"
     direction = ' dir="rtl"' if code in _RIGHT_TO_LEFT else ""
-    sections = [_title_slide(narration), *(_slide(one, narration.topic) for one in narration.segments)]
+    lasts = seconds or [one.duration for one in narration.segments]
+    sections = [_title_slide(narration), *map(partial(_slide, narration.topic), narration.segments, lasts)]
     pages = "\n".join(
         f'<section id="slide-{number}">\n{inner}\n{_links(number, len(sections))}\n</section>'
         for number, inner in enumerate(sections, 1)
@@ -58,16 +62,16 @@ def _title_slide(narration: Narration) -> str:
     return f"<h1>{escape(narration.topic)}</h1>\n{_list(concepts)}".rstrip()
 
 
-def _slide(segment: Segment, topic: str) -> str:
-    return "\n".join(part for part in _parts(segment, topic) if part)
+def _slide(topic: str, segment: Segment, lasts: float) -> str:
+    return "\n".join(part for part in _parts(topic, segment, lasts) if part)
 
 
-def _parts(segment: Segment, topic: str) -> Iterator[str]:
+def _parts(topic: str, segment: Segment, lasts: float) -> Iterator[str]:
     yield f"<h2>{escape(segment.key_concepts[0] if segment.key_concepts else topic)}</h2>"
     yield _list(segment.key_concepts[1:])
     notes = "".join(f"<p>{escape(note)}</p>" for note in (segment.narration, segment.visual_guidance) if note)
     if notes:
-        yield f"<details><summary>{segment.duration:g} s</summary>{notes}</details>"
+        yield f"<details><summary>{lasts:g} s</summary>{notes}</details>"
 
 
 def _list(items: Iterable[str]) -> str:

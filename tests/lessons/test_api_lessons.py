@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 
 from callsheet.graphs import fact_narration
+from callsheet.providers.speech import local_rate
 from callsheet.state.lessons import student
 from tests.doubles.wire_served import new_id
 from tests.lessons.lesson_client import NARRATION, SESSION, TOOLS, LessonClient, ok, user
@@ -503,6 +504,7 @@ async def test_the_length_of_speech_is_an_estimate_until_the_narration_was_rende
 ) -> None:
     reply = await lesson_client.create_narration()
     seconds = sum(one["speech_duration"] for one in reply["narration"]["segments"])
+    seconds *= 2.2 / (local_rate("english") or 2.2)
     words = f"planned for 60 s, about {seconds:.0f} s of it spoken, by estimate"
     assert f"The narration is ready, with 4 segments: {words}." in reply["message"]
     assert reply["speech"] == words

@@ -36,6 +36,8 @@ async def assert_measured(client: LessonClient, rendering: dict[str, Any]) -> No
     assert session["segmentTimes"] == [
         [times[start][0], times[end][1]] for start, end in zip(starts, ends, strict=True)
     ]
+    text = (await client.request("GET", f"{NARRATION}?format=md")).text
+    assert f"{session['speech']} · " in text
 
 
 async def test_a_narration_is_audible_and_its_subtitles_follow_the_speech(

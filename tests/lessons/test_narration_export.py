@@ -145,6 +145,41 @@ def test_cues_of_a_rendered_narration_follow_its_sentences_and_are_short():
     assert cues(narration, [(start, start + 60) for start, _ in times])[0].text.count("\n") == 0
 
 
+def test_no_cue_is_a_flash_where_it_can_be_joined() -> None:
+    """The last word of a sentence has no cue of its own, and a short sentence shares one."""
+    text = "Most of the salt of the world is used in factories for chemicals, and only six % of it is eaten."
+    narration = two_minute_narration(Sentence(text="Yes."), Sentence(text="So it is."), Sentence(text=text))
+    times = [
+        span for at in range(0, 80, 20) for span in ((at, at + 0.4), (at + 0.8, at + 1.6), (at + 2, at + 7))
+    ]
+    for cue_list in (cues(narration, times), cues(narration)):
+        assert all(cue.end_ms - cue.start_ms >= 1_000 for cue in cue_list)
+        assert all(len(line) <= 42 for cue in cue_list for line in cue.text.split("\n"))
+    first, *others = cues(narration, times)[:3]
+    assert (first.text, first.start_ms, first.end_ms) == ("Yes. So it is.", 0, 1_600)
+    assert [one.text.split()[-1] for one in others] == ["factories", "eaten."]
+
+
+def test_markdown_and_slides_have_the_times_of_the_sound() -> None:
+    narration = two_minute_narration(Sentence(text="So be it."))
+    times = [(0.5, 3.46), (4.4, 9.0), (10.0, 61.2), (62.0, 70.0)]
+    text = export(narration, "md", times, "planned for 120 s; the sound lasts 71.2 s")
+    assert "planned for 120 s; the sound lasts 71.2 s ·" in text
+    assert re.findall(r"^## .*\((.*)\)$", text, re.MULTILINE) == [
+        "0:00–0:03",
+        "0:04–0:09",
+        "0:10–1:01",
+        "1:02–1:10",
+    ]
+    assert re.findall(r"<summary>(.*?)</summary>", export(narration, "slides", times)) == [
+        "3 s",
+        "4.6 s",
+        "51.2 s",
+        "8 s",
+    ]
+    assert "0:20–0:50" in export(narration, "md")
+
+
 def test_slides_are_valid_html_with_a_slide_for_each_segment_and_no_scripts():
     narration = two_minute_narration(
         LONG, key_concepts=("Stomata <i>", "Sugar"), visual_guidance="A leaf & its holes"

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from langgraph.config import get_stream_writer
 
+from callsheet.providers.speech import local_rate
 from callsheet.state.errors import Conflict, Invalid, Unavailable
 from callsheet.state.lessons import narration, student
 from callsheet.state.lessons.facts import Fact, new_fact, not_offered
@@ -471,6 +472,7 @@ def _narration_message(
         return f"The narration is unchanged: {reason}."
     names = ", ".join(map(narration.kind_name, changed))
     if len(changed) + len(keep) == len(script.segments):
-        ready = f"The narration is ready, with {len(script.segments)} segments: {script.length_words}."
+        length = script.length_words(local_rate(script.language))
+        ready = f"The narration is ready, with {len(script.segments)} segments: {length}."
         return f"{ready} {_kept_words(keep, previous)}".strip()
     return f"Rewritten: {names}; the rest is unchanged."

@@ -24,7 +24,7 @@ from callsheet.tools.lessons.pdf_layout import (
     main_span,
     raw_text,
 )
-from callsheet.tools.lessons.reflow import reflow
+from callsheet.tools.lessons.reflow import reflow, table_warnings
 from callsheet.tools.lessons.sources import MAX_CHARS, Source, check_size
 
 MAX_PAGES: Final = 500
@@ -147,7 +147,7 @@ def _source(pages: Sequence[Sequence[TextSpan]], name: str) -> Source:
             name,
             reflow(text),
             pages=len(pages),
-            warnings=tuple(words for applies, words in warnings if applies),
+            warnings=(*(words for applies, words in warnings if applies), *table_warnings(text)),
         )
     )
 

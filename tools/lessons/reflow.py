@@ -8,6 +8,11 @@ from typing import Final
 _INVISIBLE: Final = re.compile("[\u00ad\u200b\u200c\u2060\ufeff\x00-\x08\x0b\x0e-\x1f]")
 _BLANKS: Final = re.compile("[ \t\u00a0\u2000-\u200a\u202f\u205f\u3000]+")
 _CELLS: Final = re.compile(r"\s{3,}|\t+")
+_COLUMNS: Final = re.compile(r"\s{3,}|\t+|\|")
+_LEAST_ROWS: Final = 3
+"""Rows of a table at least, with its heading."""
+_NAME_CHARS: Final = 60
+"""Characters of a heading row that name a table."""
 _MARK: Final = re.compile(r"(?:[-*•‣◦·–▪■●○►✓➢]|\(?\d{1,3}[.)])\s+\S")
 _STOPS: Final = re.compile(r"[.!?…:;。！？।؟][\"'”’»)\]]*$")
 _HYPHEN: Final = re.compile(r"(?<![^\W\d_])([^\W\d_]++)-$")
@@ -66,6 +71,32 @@ def reflow(raw: str) -> str:
     blocks = re.split(r"\n[ \t\u00a0]*\n", text)
     paragraphs = (paragraph for block in blocks for paragraph in _paragraphs(block, words))
     return "\n\n".join(paragraph for paragraph in paragraphs if paragraph)
+
+
+def table_warnings(raw: str) -> tuple[str, ...]:
+    """Return a warning for each table of a raw text: its rows are no sentences, and so no facts."""
+    rows: list[list[str]] = []
+    warnings: list[str] = []
+    for line in (*(line for line in raw.splitlines() if any(map(str.isalnum, line))), ""):
+        cells = _row(line)
+        if cells:
+            rows.append(cells)
+            continue
+        if len(rows) >= _LEAST_ROWS:
+            table = f"the table “{', '.join(rows[0])[:_NAME_CHARS]}”"
+            remedy = "write what matters as sentences, or add it as a fact of your own"
+            warnings.append(f"{len(rows)} rows of {table} are not offered as facts; {remedy}")
+        rows = []
+    return tuple(warnings)
+
+
+def _row(line: str) -> list[str]:
+    """Return the cells of a table's row; [] for any other line."""
+    if _MARK.match(line.strip()):
+        return []
+    cells = [cell.strip() for cell in _COLUMNS.split(line) if any(map(str.isalnum, cell))]
+    short = all(len(cell.split()) <= _HEADING_WORDS and not _STOPS.search(cell) for cell in cells)
+    return cells if short and len(cells) > 1 else []
 
 
 def _paragraphs(block: str, words: frozenset[str]) -> Iterator[str]:

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 from callsheet.state.errors import Invalid, TooLarge
 from callsheet.state.versions import Version
-from callsheet.tools.lessons.reflow import reflow
+from callsheet.tools.lessons.reflow import reflow, table_warnings
 
 Kind = Literal["text", "pdf", "page"]
 MAX_CHARS: Final = 1_500_000
@@ -59,7 +59,7 @@ def pasted_source(raw: str, name: str = "the text") -> Source:
     """Return pasted text as a source; raises `Invalid` for too little and `TooLarge` for too much."""
     if len(raw) > _MOST_RAW * MAX_CHARS:
         raise _too_large(name, len(raw))
-    return check_size(Source("text", name, reflow(raw)))
+    return check_size(Source("text", name, reflow(raw), warnings=table_warnings(raw)))
 
 
 def stored_source(data: Mapping[str, Any]) -> Source:

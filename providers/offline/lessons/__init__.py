@@ -19,7 +19,7 @@ _WORD: Final = (
 )
 _NAME: Final = rf"(?:the )?{_WORD}(?: {_WORD})?"
 _SLOTS: Final = {
-    "who": "my student|my pupil|my son|my daughter|our class|she|he",
+    "who": "my students?|my pupils?|my son|my daughter|our class|she|he|they",
     "age": rf"\d{{1,2}}|{'|'.join((*TEENS, *TO_TWELVE))}",
     "names": rf"{_NAME}(?:(?:, and |, | and ){_NAME}){{0,3}}",
     "address": r"https?://\S{1,2000}",
@@ -30,7 +30,7 @@ _SLOTS: Final = {
     "question": r"[^?\n]{3,200}",
 }
 _TABLE: Final = (
-    ("student.age", "{who} is {age}[ years old][ and (loves|likes|enjoys) {names}]",
+    ("student.age", "{who} (is|are) {age}[ years old][ and (loves|likes|enjoys) {names}]",
      "My student is 9 and loves football"),
     ("student.interest", "{who} (loves|likes|enjoys) {names}", "She loves chess and horses"),
     ("source.text", "(here is |use |)(the|my|another|this) (text|lesson|material)[:]", "Here is the text:"),
@@ -41,7 +41,7 @@ _TABLE: Final = (
      "((tell me |)more about {names}|(find |give me |)(other|more) facts[ about {topic:names}])",
      "More about the roots"),
     ("narration.write", "write the (narration|script)", "Write the narration"),
-    ("narration.length", "make it {length}[ long]", "Make it 30 seconds"),
+    ("narration.length", "[make it ]{length}[ long]", "Make it 30 seconds"),
     ("narration.change", "make it {change}", "Make it shorter"),
     ("narration.student", "make it for a {age}(-| )year(-| )old", "Make it for a 6-year-old"),
     ("narration.part", "(make the {part} {change:ease}|rewrite the {again:part})", "Make the hook shorter"),
@@ -56,6 +56,7 @@ _HELP: Final = (
     " Then I can find other facts (“more about the leaves”) and change the narration (“make it 30 seconds”)."
 )
 _HOW_TO_CHOOSE: Final = "choose by number, such as “1 and 3”, or say “all”; "
+_KEPT: Final = "your text is kept, so you can say “find the facts in the text”; "
 _AROUND_MATERIAL: Final = [
     form for form in FORMS if form.name.startswith(("student.", "source.", "narration.length"))
 ]
@@ -75,8 +76,7 @@ _ANNOUNCED: Final = re.compile(
 _LENGTH: Final = re.compile(r"^Narration v\d++[^:\n]*+: (\d+) s,", re.MULTILINE)
 """Length of the newest narration in the state block."""
 _MIN_CHARS, _MIN_SENTENCES, _MIN_LETTERS = 120, 3, 60
-_SHIFTS: Final = {"easier": -2, "harder": 2}
-_FACTORS: Final = {"longer": 1.5, "shorter": 0.75}
+_SHIFTS, _FACTORS = {"easier": -2, "harder": 2}, {"longer": 1.5, "shorter": 0.75}
 
 
 def answer(conversation: OfflineConversation) -> OfflineReply:
@@ -102,9 +102,9 @@ def _start(conversation: OfflineConversation) -> OfflineReply:
     turn = conversation.turn
     requests, material = _read(turn.text)
     if not requests and not material:
-        advice = _HOW_TO_CHOOSE if CHOICE_PENDING in conversation.state else ""
-        orders = " ".join(_orders(turn.text)) or turn.text
-        return OfflineReply(decline(orders, advice, FORMS), refused=True)
+        advice = _HOW_TO_CHOOSE * (CHOICE_PENDING in conversation.state)
+        advice += _KEPT * bool(STORED.search(turn.text))
+        return OfflineReply(decline(" ".join(_orders(turn.text)) or turn.text, advice, FORMS), refused=True)
     people = {request.slots.get("who", "").casefold() for request in requests}
     if {"she", "he"} <= people or sum("age" in request.slots for request in requests) > 1:
         return OfflineReply("I know one student in a conversation, so I changed nothing.", refused=True)

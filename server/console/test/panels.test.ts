@@ -90,6 +90,7 @@ test("a version is read in sentences, without its ids and settings", () => {
 test("a path in a version is called in words", () => {
   assert.equal(pathInWords("elements.title.animations.0.start"), "Elements › title › animations 1 › start");
   assert.equal(pathInWords("soundFxPrompts"), "Sound effects prompts");
+  assert.equal(pathInWords("segments.concept_introduction.narration"), "Concept introduction");
 });
 
 test("the newest version stands alone, or with the number that is left of all", () => {

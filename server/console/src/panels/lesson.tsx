@@ -23,7 +23,7 @@ interface Lesson {
   sessionId: string; status: string; waitsFor: string | null; topic: string | null; learningObjective: string | null;
   childAge: string | null; childInterest: string | null; learningStyle: string | null;
   facts: Fact[]; earlierFacts: Fact[]; confirmedFacts: Fact[]; warnings: string[];
-  speech: string | null; segmentTimes: [start: number, end: number][] | null;
+  speech: string | null; segmentTimes: [start: number, end: number][] | null; segmentNotes: Record<string, string[]>;
   narration: { total_duration: number; reading_level: string; segments: Segment[]; readability: { formula: string; grade: number; within: boolean } | null; } | null;
 }
 
@@ -111,6 +111,7 @@ function SegmentView({ props, lesson, segment, times, numbers }: { props: PanelP
             {!props.busy && mayWrite.value && <button type="button" class="icon-button" aria-label={`Edit ${words(segment.type).toLowerCase()}`} onClick={() => edit(true)}><Icon name="edit" size={16} /></button>}
           </div>
         )}
+      {lesson.segmentNotes[segment.id]?.map((one) => <p key={one} class="caution">{sentence(one)}</p>)}
       {!edited && <Listen key={segment.narration} session={lesson.sessionId} segment={segment.id} label={`Listen to ${words(segment.type).toLowerCase()}`} />}
       {segment.visual_guidance && <p class="help">{!/^show\b/i.test(segment.visual_guidance) && <strong>Show: </strong>}{segment.visual_guidance}</p>}
     </li>

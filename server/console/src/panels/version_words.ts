@@ -21,9 +21,9 @@ export function isPlain(value: Json | undefined): boolean {
     && Object.values(value).every((one) => typeof one !== "object" || one === null || (Array.isArray(one) && one.every((item) => typeof item !== "object")));
 }
 
-/** "elements.title.animations.0.start" → "Elements › title › animations 1 › start". */
+/** "elements.title.animations.0.start" → "Elements › title › animations 1 › start", "segments.hook.narration" → "Hook". */
 export function pathInWords(path: string): string {
-  const parts = path.split(".").map((part) => (/^\d+$/.test(part) ? String(Number(part) + 1) : words(part).toLowerCase()));
+  const parts = path.replace(/^segments\.|\.narration$/g, "").split(".").map((part) => (/^\d+$/.test(part) ? String(Number(part) + 1) : words(part).toLowerCase()));
   const text = parts.map((part, i) => (i === 0 ? part : /^\d+$/.test(part) ? ` ${part}` : ` › ${part}`)).join("");
   return text.charAt(0).toUpperCase() + text.slice(1);
 }

@@ -1,5 +1,5 @@
 // Versions of any artefact: each with the request that made it, its content, and what it changed.
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { api } from "../api.ts";
 import { wordDiff } from "../diff.ts";
 import { count, shorten } from "../format.ts";
@@ -150,21 +150,15 @@ function StreamVersions({ props, stream }: { props: PanelProps; stream: string }
 
 /** Streams of an artefact, and the versions of the chosen one. */
 export function Versions(props: PanelProps & { artefact: ArtefactView }) {
-  const strip = useRef<HTMLDivElement>(null);
   const { streams } = props.artefact;
   const names = Object.keys(streams).filter((name) => (streams[name]?.count ?? 0) > 0);
   const wanted = location.value.query.get("stream") ?? "";
   const newest = names.reduce<string | undefined>((best, name) => ((streams[name]?.updatedAt ?? "") > (streams[best ?? ""]?.updatedAt ?? "") ? name : best), names[0]);
   const stream = wanted || newest;
-  useEffect(() => {
-    const box = strip.current;
-    const tab = box?.querySelector<HTMLElement>("[aria-pressed=true]");
-    if (box && tab) box.scrollLeft = tab.offsetLeft - box.offsetLeft - (box.clientWidth - tab.offsetWidth) / 2;
-  }, [stream]);
   if (!stream) return <Empty icon="layers" title="Nothing was made yet">Each version of this {props.kind} is kept here, with the request that made it.</Empty>;
   return (
     <div class="versions">
-      <div class="strip streams" ref={strip} role="group" aria-label="Parts">
+      <div class="strip wrap" role="group" aria-label="Parts">
         {names.map((name) => (
           <button key={name} type="button" class="tab" aria-pressed={name === stream} onClick={() => setQuery({ stream: name, version: null })}>
             {streamWords(name)}<span class="tab-note">{count(streams[name]?.count ?? 0, "version")}</span>

@@ -162,7 +162,6 @@ async def update_cron(cron_id: str, body: CronUpdate, request: Request) -> Respo
         name = (await crons.get(ctx.storage, owner, cron_id)).assistant
         assistant = await starting.resolve_assistant(ctx, owner, name)
         inputs.check_input(ctx.graphs[assistant.graph_id], body.input)
-    require_callable(body.webhook, allow_private=ctx.settings.webhook_private)
     now_ms = await _now_ms(ctx)
     cron = await crons.update(
         ctx.storage,
@@ -312,6 +311,7 @@ async def _create(request: Request, body: CronCreate, thread: str | None) -> Jso
 
 
 async def _store(ctx: AppContext, owner: str, body: CronCreate, thread: str | None, cron_id: str) -> Cron:
+    require_callable(body.webhook, allow_private=ctx.settings.webhook_private)
     assistant = await starting.resolve_assistant(ctx, owner, body.assistant_id)
     inputs.check_input(ctx.graphs[assistant.graph_id], body.input)
     now_ms = await _now_ms(ctx)

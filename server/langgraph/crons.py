@@ -78,7 +78,9 @@ class CronCreate(RunCreate):
     )
     timezone: str | None = Field(None, max_length=100, description="IANA name; UTC by default")
     end_time: AwareDatetime | datetime | None = Field(None, description="UTC unless it has an offset")
-    on_run_completed: Literal["delete", "keep"] | None = None
+    on_run_completed: Literal["delete", "keep"] | None = Field(
+        None, description="`delete` by default; a thread stays where its run asks a person"
+    )
     enabled: Flag = True
 
 
@@ -285,7 +287,8 @@ async def _start_run(ctx: AppContext, cron: Cron, due: Due) -> None:
             on_completion=cron.on_run_completed,
         )
         # One whose webhook is not allowed any more runs all the same; the call is refused, and logged.
-        await starting.record_run(ctx, await starting.validate_run(ctx, cron.owner, cron.thread, body, run))
+        validated = await starting.validate_run(ctx, cron.owner, cron.thread, body, run, unwatched=True)
+        await starting.record_run(ctx, validated)
     except Unavailable:
         raise
     except (CallsheetError, ValidationError) as error:

@@ -22,6 +22,7 @@ from callsheet.nodes.tool_executor import tool_executor_node
 from callsheet.nodes.video.approval import scene_approval_node
 from callsheet.nodes.video.planning import SUBMIT, SceneClosing, ScenePlanning
 from callsheet.nodes.workflow import ArtefactSpec, LeanProfile, TurnRules, WorkflowSpec
+from callsheet.state.approvals import step_request
 from callsheet.state.cards import Card
 from callsheet.state.context import Context
 from callsheet.state.differences import Difference
@@ -95,9 +96,9 @@ class VideoTurnRules(TurnRules[VideoState]):
     """One call submits the whole plan."""
 
     def describe_step(self, state: VideoState, step: Step, newest: Mapping[str, Version | None]) -> str:
-        """Return the prompt of a step; its title names the scene."""
+        """Return what a step is to do; its title names the scene."""
         del state, newest
-        return str(step["params"].get("prompt") or "")
+        return step_request(step["params"])
 
     def change_name(self, stream: str, output: Mapping[str, Any], newest: Version | None) -> str:
         """Return the name of a scene and its id; of the order, what a step did that only changed it."""

@@ -11,7 +11,7 @@ from callsheet import storage
 from callsheet.nodes.plan_execution import new_execution
 from callsheet.nodes.workflow import WorkflowSpec
 from callsheet.state import live_plan, plan_recovery
-from callsheet.state.approvals import consent, paused_sentence, step_words
+from callsheet.state.approvals import consent, paused_sentence, step_request, step_words
 from callsheet.state.errors import Missing
 from callsheet.state.live_plan import Execution
 from callsheet.state.plan import Plan
@@ -88,7 +88,7 @@ def _wants_to_go_on(record: Execution) -> bool:
 
 def _pause_question(record: Execution, problem: str) -> dict[str, Any]:
     pending = [one["step"] for one in record["steps"] if one["status"] == "pending"]
-    open_steps = [step_words(one["display"], one["params"].get("prompt")) for one in pending]
+    open_steps = [step_words(one["display"], step_request(one["params"])) for one in pending]
     text = f"{paused_sentence(open_steps)}\nGo on?"
     return {
         "type": "paused",

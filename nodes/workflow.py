@@ -20,6 +20,7 @@ from langgraph.pregel import Pregel
 from langgraph.runtime import Runtime
 
 from callsheet.nodes.node import EPOCH_KEY, OWNER_KEY, RUN_KEY, run_context
+from callsheet.state.approvals import step_request
 from callsheet.state.cards import Card
 from callsheet.state.context import Context
 from callsheet.state.conversation import first_requests, maker_of, newest_entered
@@ -202,9 +203,9 @@ class TurnRules(Generic[S]):
         return ""
 
     def describe_step(self, state: S, step: Step, newest: Mapping[str, Version | None]) -> str:
-        """Return a step's target in a person's words; `newest` has the newest version by stream."""
-        del state, step, newest
-        return ""
+        """Return a step's target or request in words; `newest` has the newest version by stream."""
+        del state, newest
+        return step_request(step["params"])
 
     def after_plan(
         self, state: S, drafts: Sequence[DraftMade], results: Sequence[StepResult]

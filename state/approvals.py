@@ -152,9 +152,19 @@ def _unknown_decision(decision: Mapping[str, Any]) -> Invalid:
     )
 
 
-def step_words(display: str, about: object) -> str:
+def step_request(params: Mapping[str, Any]) -> str:
+    """Return a step's request, or the values that it sets instead of one; empty for neither."""
+    if prompt := params.get("prompt"):
+        return str(prompt)
+    seconds, order = params.get("durationSeconds"), params.get("sceneIds")
+    values = [f"{seconds:g} s"] if isinstance(seconds, int | float) else []
+    values += [str(params["versionId"])] if params.get("versionId") else []
+    return ", ".join([*values, *map(str, order)] if isinstance(order, list) else values)
+
+
+def step_words(display: str, about: str) -> str:
     """Return a step as people read it: its title, and its target or request where the title lacks it."""
-    return f"{display}: {about}" if about else display
+    return display if about.casefold() in display.casefold() else f"{display}: {about}"
 
 
 def steps_in_words(steps: Sequence[str]) -> str:

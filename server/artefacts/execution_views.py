@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from callsheet.state.approvals import approval_sentence, paused_sentence, step_words
+from callsheet.state.approvals import approval_sentence, paused_sentence, step_request, step_words
 from callsheet.state.live_plan import Execution, LiveStep, is_over
 from callsheet.state.plan import Step, plan_type
 from callsheet.state.plan_progress import counts, outcome_sentence, step_view, total_seconds
@@ -56,7 +56,7 @@ def plan_message(record: Execution) -> str:
 
 
 def _words(step: Step) -> str:
-    return step_words(step["display"], step["params"].get("prompt"))
+    return step_words(step["display"], step_request(step["params"]))
 
 
 def plan_view(record: Execution, context: Mapping[str, Any]) -> dict[str, Any]:

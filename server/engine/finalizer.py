@@ -4,13 +4,14 @@ Unfinished work stays on the list of open runs, so that another process does it 
 """
 
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from typing import Any, Final, cast
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from callsheet.nodes.node import EPOCH_KEY
 from callsheet.server.engine.background import BackgroundTasks
-from callsheet.state.errors import Fenced, Missing
+from callsheet.state.errors import Busy, Fenced, Missing
 from callsheet.storage import tool_calls
 from callsheet.storage.artefacts.artefacts import delete_bound
 from callsheet.storage.checkpoints import RedisSaver
@@ -19,6 +20,8 @@ from callsheet.storage.redis.connection import Storage
 from callsheet.storage.runs.overview import FAILED_STATUSES, record_failure
 from callsheet.storage.runs.records import OPEN_STATUSES, Action, CancelResult, Run, RunAttempt, RunOutcome
 from callsheet.storage.runs.runs import Runs
+from callsheet.storage.threads import threads
+from callsheet.storage.threads.threads import Thread
 
 CallWebhook = Callable[[Run], Awaitable[None]]
 """Calls a run's webhook; retries by itself and gives up without raising."""
@@ -26,6 +29,15 @@ FINISHED_RUN_TTL_S: Final = 60.0
 """Seconds that a temporary thread is kept for readers."""
 RETRY_S: Final = 120.0
 """Seconds until another process calls a webhook; longer than all attempts of the first."""
+
+
+async def erase_thread(storage: Storage, saver: BaseCheckpointSaver[Any], record: Thread) -> None:
+    """Delete all data of a thread that the caller holds."""
+    # The record last: while it exists, an interrupted deletion can be repeated.
+    await saver.adelete_thread(record.id)
+    await tool_calls.forget_thread(storage, record.owner, record.id)
+    await delete_bound(storage, record.owner, record.id)
+    await threads.delete(storage, record)
 
 
 class RunFinalizer:
@@ -48,7 +60,7 @@ class RunFinalizer:
         """Return the seconds until another process checks the ended run; 0 for never."""
         if record.request["webhook"]:
             return RETRY_S
-        return FINISHED_RUN_TTL_S if record.is_stateless else 0
+        return FINISHED_RUN_TTL_S if record.request["temporary"] else 0
 
     async def cancel(self, thread: str, run: str, action: Action) -> tuple[CancelResult, str]:
         """Cancel a run as `Runs.cancel`; delete the checkpoints of one that is rolled back.
@@ -109,18 +121,34 @@ class RunFinalizer:
             await self._runs.mark_webhook_called(thread, run)
         if record and record.status not in OPEN_STATUSES:
             await self._runs.unlist(record, record.updated_ms)
-        # Only a temporary thread has its run's id.
-        if thread != run:
+        # A temporary thread without a record has its run's id.
+        if thread != run and (record is None or not record.request["temporary"]):
             await self._runs.unschedule_check(thread, run)
-        elif record is None or await self._is_expired(record):
-            await self._saver.adelete_thread(thread)
-            if record:
-                await tool_calls.forget_thread(self._runs.storage, record.owner, thread)
-                await delete_bound(self._runs.storage, record.owner, thread)
-            await self._runs.delete_all(thread)
-            await self._runs.unschedule_check(thread, run)
-        else:
+        elif record and not await self._is_expired(record):
             await self._runs.schedule_check(thread, run, FINISHED_RUN_TTL_S)
+        else:
+            if record and thread != run:
+                await self._delete_recorded(record)
+            else:
+                await self._delete_thread(thread, record)
+            await self._runs.unschedule_check(thread, run)
+
+    async def _delete_thread(self, thread: str, record: Run | None) -> None:
+        await self._saver.adelete_thread(thread)
+        if record:
+            await tool_calls.forget_thread(self._storage, record.owner, thread)
+            await delete_bound(self._storage, record.owner, thread)
+        await self._runs.delete_all(thread)
+
+    async def _delete_recorded(self, record: Run) -> None:
+        """Delete the thread of an unwatched run; one that waits for a person, or was answered, stays."""
+        newest = await self._runs.list_runs(record.thread, count=1)
+        with suppress(Busy, Missing):
+            thread = await threads.get(self._storage, record.thread, record.owner)
+            if thread.status == "interrupted" or [one.id for one in newest] != [record.id]:
+                return
+            async with threads.hold(self._storage, thread.id, thread.owner, deletes=True):
+                await erase_thread(self._storage, self._saver, thread)
 
     async def prune(self, thread: str) -> None:
         """Remove the thread's oldest checkpoints, if there is a limit."""

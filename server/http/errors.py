@@ -22,7 +22,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import Field, TypeAdapter, ValidationError
 from starlette.exceptions import HTTPException
-from starlette.responses import Response
+from starlette.responses import HTMLResponse, Response
 from starlette.types import Receive, Scope, Send
 from typing_extensions import TypedDict
 
@@ -260,11 +260,25 @@ def _responses(
     return responses | {code: error_reference(code, langgraph=langgraph) for code in codes}
 
 
+_NO_PAGE: Final = """<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Not found</title>
+<p>There is no page at this address. <a href="/">Go to the first page</a>,
+or see <a href="/docs">the API</a>.</p>
+</html>
+"""
+"""Shown to browsers, which name HTML among what they accept."""
+
+
 async def _framework_error(request: Request, error: Exception) -> Response:
     """Return the reply for an unknown path or method, or a body over the limit."""
     assert isinstance(error, HTTPException)  # noqa: S101 -- registered for it alone
     if isinstance(error.__cause__, CallsheetError):
         return error_response(error.__cause__)
+    if error.status_code == HTTPStatus.NOT_FOUND and "text/html" in request.headers.get("accept", ""):
+        return HTMLResponse(_NO_PAGE, 404, {"Content-Security-Policy": "default-src 'none'"})
     request_line = f"{request.method} {request.url.path[:200]!r}"
     rules = {
         404: ("missing", f"there is no {request_line}", "see /docs for what there is"),

@@ -370,7 +370,7 @@ def _typed_dict_schema(
     A field whose type it refuses, too, may be anything.
     """
     shape: Any = getattr(getattr(graph, "builder", None), part, None)
-    if not is_typeddict(shape):
+    if shape is None or not is_typeddict(shape):
         return None
     fields = {name: _field_type(hint) for name, hint in get_type_hints(shape, include_extras=True).items()}
     needed = {name: Required[hint] for name, hint in fields.items() if name in shape.__required_keys__}

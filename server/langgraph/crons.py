@@ -78,7 +78,9 @@ class CronCreate(RunCreate):
     )
     timezone: str | None = Field(None, max_length=100, description="IANA name; UTC by default")
     end_time: AwareDatetime | datetime | None = Field(None, description="UTC unless it has an offset")
-    on_run_completed: Literal["delete", "keep"] | None = None
+    on_run_completed: Literal["delete", "keep"] | None = Field(
+        None, description="`delete` by default; a thread stays where its run asks a person"
+    )
     enabled: Flag = True
 
 
@@ -162,7 +164,6 @@ async def update_cron(cron_id: str, body: CronUpdate, request: Request) -> Respo
         name = (await crons.get(ctx.storage, owner, cron_id)).assistant
         assistant = await starting.resolve_assistant(ctx, owner, name)
         inputs.check_input(ctx.graphs[assistant.graph_id], body.input)
-    require_callable(body.webhook, allow_private=ctx.settings.webhook_private)
     now_ms = await _now_ms(ctx)
     cron = await crons.update(
         ctx.storage,
@@ -286,7 +287,8 @@ async def _start_run(ctx: AppContext, cron: Cron, due: Due) -> None:
             on_completion=cron.on_run_completed,
         )
         # One whose webhook is not allowed any more runs all the same; the call is refused, and logged.
-        await starting.record_run(ctx, await starting.validate_run(ctx, cron.owner, cron.thread, body, run))
+        validated = await starting.validate_run(ctx, cron.owner, cron.thread, body, run, unwatched=True)
+        await starting.record_run(ctx, validated)
     except Unavailable:
         raise
     except (CallsheetError, ValidationError) as error:
@@ -312,6 +314,7 @@ async def _create(request: Request, body: CronCreate, thread: str | None) -> Jso
 
 
 async def _store(ctx: AppContext, owner: str, body: CronCreate, thread: str | None, cron_id: str) -> Cron:
+    require_callable(body.webhook, allow_private=ctx.settings.webhook_private)
     assistant = await starting.resolve_assistant(ctx, owner, body.assistant_id)
     inputs.check_input(ctx.graphs[assistant.graph_id], body.input)
     now_ms = await _now_ms(ctx)

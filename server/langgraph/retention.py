@@ -9,10 +9,10 @@ from typing import Final, Protocol
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from callsheet.server.engine import background
+from callsheet.server.engine.finalizer import erase_thread
 from callsheet.server.http.context import AppContext
 from callsheet.state.errors import Busy, Conflict, Missing
-from callsheet.storage import tool_calls
-from callsheet.storage.artefacts.artefacts import BOUND_KINDS, delete_bound
+from callsheet.storage.artefacts.artefacts import BOUND_KINDS
 from callsheet.storage.redis import health
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.runs import events
@@ -44,7 +44,7 @@ class ThreadStorage(Protocol):
 async def delete_thread(ctx: ThreadStorage, record: Thread) -> None:
     """Delete a thread and all its data; raises `Busy` while a run holds it, and `Missing` if it is gone."""
     async with threads.hold(ctx.storage, record.id, record.owner, deletes=True):
-        await _delete(ctx, record)
+        await erase_thread(ctx.storage, ctx.saver, record)
 
 
 async def prune_thread(ctx: ThreadStorage, record: Thread) -> None:
@@ -59,16 +59,11 @@ async def expire_thread(ctx: ThreadStorage, record: Thread, now_ms: int) -> bool
         record = await threads.get(ctx.storage, record.id, record.owner)
         if record.expires_ms is None or record.expires_ms > now_ms:
             return False
-        await (_prune if record.keeps_latest else _delete)(ctx, record)
+        if record.keeps_latest:
+            await _prune(ctx, record)
+        else:
+            await erase_thread(ctx.storage, ctx.saver, record)
     return True
-
-
-async def _delete(ctx: ThreadStorage, record: Thread) -> None:
-    # Delete the record last: while it exists, an interrupted deletion can be repeated.
-    await ctx.saver.adelete_thread(record.id)
-    await tool_calls.forget_thread(ctx.storage, record.owner, record.id)
-    await delete_bound(ctx.storage, record.owner, record.id)
-    await threads.delete(ctx.storage, record)
 
 
 async def lasting_artefacts(ctx: ThreadStorage, record: Thread) -> list[str]:

@@ -127,7 +127,7 @@ class StartedRun:
     resumable: bool
     """Sends its events with their ids."""
     temporary: bool = False
-    """Its thread is deleted when it ends."""
+    """Its thread has no record, and is deleted when it ends."""
     request: RunRequest | None = None
     """Request that it was recorded from; None for a stateless run and for a run that was looked up."""
 
@@ -162,15 +162,22 @@ async def start_run(
 
 
 async def validate_run(
-    ctx: AppContext, owner: str, thread: str | None, body: RunCreate, run: str = ""
+    ctx: AppContext,
+    owner: str,
+    thread: str | None,
+    body: RunCreate,
+    run: str = "",
+    *,
+    unwatched: bool = False,
 ) -> ValidatedRun:
     """Return the run, checked against the thread as it is now; writes nothing.
 
+    A stateless run that is `unwatched` has a recorded thread, so that a person learns of its question.
     Raises `Missing` for an unknown thread, `Invalid` for an unknown assistant and for input that the graph
     cannot take, and `Conflict` for a thread of another graph and for a resume without a pending interrupt.
     """
     if thread is None:
-        return await _validate_stateless(ctx, owner, body, run or str(uuid.uuid4()))
+        return await _validate_stateless(ctx, owner, body, run or str(uuid.uuid4()), recorded=unwatched)
     return await _validate_on_thread(ctx, owner, thread, body, run or str(uuid.uuid4()))
 
 
@@ -207,14 +214,16 @@ async def _validate_on_thread(
     return ValidatedRun(replace(request, precondition=_precondition(ctx, record, new)), body, None)
 
 
-async def _validate_stateless(ctx: AppContext, owner: str, body: RunCreate, run: str) -> ValidatedRun:
+async def _validate_stateless(
+    ctx: AppContext, owner: str, body: RunCreate, run: str, *, recorded: bool
+) -> ValidatedRun:
     assistant = await resolve_assistant(ctx, owner, body.assistant_id)
     if body.command and body.command.resume is not None:
         raise Refused("a resume needs the interrupted thread", remedy="send it to /threads/{thread_id}/runs")
     keep = body.on_completion == "keep"
     temporary_id, kept_id = stateless_thread_ids(run)
-    thread = kept_id if keep else temporary_id
-    new = _new_thread(ctx, thread, owner, assistant) if keep else None
+    thread = kept_id if keep or recorded else temporary_id
+    new = _new_thread(ctx, thread, owner, assistant) if keep or recorded else None
     graph = ctx.graphs[assistant.graph_id]
     await _check_input(graph, body, None)
     server = RunContext(thread, run, owner, context_names(graph), temporary=not keep)
@@ -255,7 +264,7 @@ async def record_run(ctx: AppContext, validated: ValidatedRun) -> StartedRun:
 
 
 def stateless_thread_ids(run: str) -> tuple[str, str]:
-    """Return the ids a stateless run's thread may have: (temporary and in no list, kept)."""
+    """Return the ids a stateless run's thread may have: (temporary and in no list, recorded)."""
     return run, str(uuid.uuid5(_KEPT_THREAD_NAMESPACE, run))
 
 

@@ -40,6 +40,7 @@ def check_page(page: Page, dead_files: Collection[str]) -> list[PageCheck]:
         *_headings(elements),
         _placeholders(page),
         _action(elements),
+        _forms(elements),
         *_images(elements, dead_files),
         _contrast(page),
         _links(page, elements, dead_files),
@@ -159,9 +160,29 @@ def _action(elements: list[Element]) -> PageCheck:
             "one primary action", "no button leads anywhere", "add a button with `href`", (), "fail"
         )
     measured = f"buttons lead to {', '.join(targets)}"[:300]
+    around = {
+        button.id: f"{button.id} leads to {section.id}, which it is in"
+        for section in elements
+        for button, _ in walk(section)
+        if button.type == "button" and button.attributes.get("href") == f"#{section.id}"
+    }
     if len(targets) == 1:
-        return _check("one primary action", measured, "")
+        remedy = "lead to where people act: a form, another page, an address or a number"
+        shown, verdict = "; ".join(around.values())[:300] or measured, "warn" if around else "pass"
+        return _check("one primary action", shown, remedy, around, verdict)
     return _check("one primary action", measured, remedy, [*targets.values()][1:], "warn")
+
+
+def _forms(elements: list[Element]) -> PageCheck:
+    lost = {
+        one.id: f"{one.id} sends nothing, as it has no `action`"
+        for one in elements
+        if one.type == "form" and not one.attributes.get("action")
+    }
+    remedy = (
+        "set `action` to the address of a service that takes the fields, or put a mailto: button in its place"
+    )
+    return _of_elements("forms reach somebody", lost, remedy, "warn")
 
 
 def _images(elements: list[Element], dead_files: Collection[str]) -> Iterator[PageCheck]:

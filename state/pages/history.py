@@ -239,10 +239,15 @@ STARTER: Final = build_starter()
 
 _LASTING: Final = frozenset({"Why people choose us"})
 """Texts of the starter page that a published page may have."""
+PLANS: Final = ("Plan one", "Plan two", "Plan three")
+"""Headings of the section of prices that the offline model adds."""
+PRICE: Final = "What it costs."
+"""Text of each of them."""
 PLACEHOLDERS: Final = frozenset(
-    element.content for element, _ in walk(STARTER.root) if element.type in {"heading", "text"}
+    {element.content for element, _ in walk(STARTER.root) if element.type in {"heading", "text"}}
+    | {*PLANS, PRICE}
 ) - (_LASTING | {""})
-"""Texts of the starter page that only say what belongs in their place."""
+"""Texts of the starter page and of added sections that only say what belongs in their place."""
 
 
 def left_placeholders(page: Page) -> dict[str, str]:

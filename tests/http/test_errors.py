@@ -137,6 +137,13 @@ async def test_404_and_405_have_the_shape_of_every_error(app: FastAPI) -> None:
     assert isinstance(method.json()["error"], str)
 
 
+async def test_a_browser_gets_a_sentence_with_a_link_for_an_unknown_address(app: FastAPI) -> None:
+    async with app_client(app) as client:
+        reply = await client.get("/nowhere", headers={"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"})
+    assert (reply.status_code, reply.headers["content-type"]) == (404, "text/html; charset=utf-8")
+    assert '<a href="/">' in reply.text
+
+
 async def test_an_unexpected_error_never_shows_its_traceback(app: FastAPI) -> None:
     async with app_client(app) as client:
         reply = await client.get("/broken")

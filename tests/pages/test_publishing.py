@@ -75,6 +75,30 @@ def test_a_page_that_breaks_no_rule_passes_every_check() -> None:
                 {"id": "button-2", "type": "button", "content": "Call", "attributes": {"href": "tel:1"}},
             ],
         ),
+        (
+            "one primary action",
+            "button-3",
+            [
+                {
+                    "id": "section-1",
+                    "type": "section",
+                    "children": [
+                        {
+                            "id": "button-3",
+                            "type": "button",
+                            "content": "No appointment needed",
+                            "attributes": {"href": "#section-1"},
+                        }
+                    ],
+                }
+            ],
+        ),
+        ("forms reach somebody", "form-1", [{"id": "form-1", "type": "form"}]),
+        (
+            "no text of the starter page",
+            "text-1",
+            [{"id": "text-1", "type": "text", "content": "What it costs."}],
+        ),
         ("texts of images", "image-1", [{"id": "image-1", "type": "image", "attributes": {"src": "/a.png"}}]),
         ("images and films are there", "image-1", [{"id": "image-1", "type": "image"}]),
         (

@@ -50,6 +50,20 @@ async def test_a_waiting_plan_asks_in_a_sentence(video: VideoClient):
     assert (done["success"], done["message"]) == (True, "")
 
 
+async def test_a_waiting_plan_names_the_values_that_its_steps_set_and_no_word_twice(video: VideoClient):
+    started = await start_unapproved(
+        video,
+        {"tool": "trimScene", "scenes": ["scene-2"], "seconds": 5},
+        {"tool": "reorderScenes", "scenes": ["scene-2"], "behind": "start"},
+        edit("scene-1", prompt="faster", title="Making scene-1 faster"),
+    )
+    assert started["message"].splitlines()[1:] == [
+        "1. Changing the length of scene 2 “Scene 2”: 5 s",
+        "2. Changing the order of the scenes: scene-2, scene-1, scene-3, scene-4",
+        "3. Making scene-1 faster",
+    ]
+
+
 async def test_a_paused_plan_asks_in_a_sentence(video: VideoClient):
     """D-R8."""
     name = await pause_after_first(video)

@@ -14,9 +14,11 @@ from langgraph_sdk.errors import NotFoundError, UnprocessableEntityError
 from callsheet.server.app import create_app
 from callsheet.server.http.context import AppContext
 from callsheet.server.langgraph.crons import fire_due, next_due_ms
+from callsheet.server.langgraph.schemas import RunCreate
+from callsheet.server.langgraph.starting import start_run
 from callsheet.server.settings.settings import Settings
-from callsheet.state.errors import Invalid
-from callsheet.storage import crons
+from callsheet.state.errors import Invalid, Missing
+from callsheet.storage import crons, questions
 from callsheet.storage.crons import Cron, Due
 from callsheet.storage.redis import keys
 from callsheet.storage.threads import threads
@@ -46,8 +48,9 @@ async def context(valkey_url: str) -> AsyncIterator[AppContext]:
 async def create_cron(context: AppContext, thread: str | None = None, **chosen: Any) -> Cron:
     """Create a cron that is due on the hour and was never fired."""
     now_ms = int(time.time() * 1000)
-    options: dict[str, Any] = {"payload": {"input": {"x": 1}}, "schedule": HOURLY, **chosen}
-    cron = Cron(new_id(), "local", "counter", created_ms=now_ms, updated_ms=now_ms, thread=thread, **options)
+    options: dict[str, Any] = {"assistant": "counter", "payload": {"input": {"x": 1}}, "schedule": HOURLY}
+    times: dict[str, Any] = {"created_ms": now_ms, "updated_ms": now_ms}
+    cron = Cron(new_id(), "local", thread=thread, **times, **options | chosen)
     await crons.create(context.storage, cron, next_due_ms(cron.schedule, None, now_ms))
     return cron
 
@@ -268,6 +271,40 @@ async def test_a_cron_without_a_thread_starts_a_run_on_a_new_thread(context: App
     await wait_for_success(context, record.id)
     [run] = await context.worker.runs.list_runs(record.id)
     assert run.metadata["from"] == "cron"
+
+
+async def test_the_thread_of_a_cron_stays_while_its_run_asks_a_person_and_once_one_has_answered(
+    context: AppContext,
+) -> None:
+    plain = await create_cron(context)
+    await create_cron(context, assistant="agent", payload={"input": {"messages": []}})
+    now_ms = await due_ms(context, plain)
+    assert await fire_due(context, now_ms) == 2
+    records = {one.graph: one for one in await threads.list_newest(context.storage, "local", 0, 10)}
+
+    async def is_waiting() -> bool:
+        waiting = await questions.list_waiting(context.storage, "local", None, 10)
+        return waiting.ids == (records["agent"].id,)
+
+    async def ended_long_ago(graph: str) -> None:
+        [*_, run] = await context.worker.runs.list_runs(records[graph].id)
+        key = keys.run(records[graph].id, run.id)
+        await context.storage.redis.hset(key, "updatedMs", now_ms - 10 * HOUR_MS)
+        await context.worker.finalizer.finalize(records[graph].id, run.id)
+
+    await wait_for_success(context, records["counter"].id)
+    await eventually(is_waiting, "the question is listed")
+    await ended_long_ago("counter")
+    await ended_long_ago("agent")
+    with pytest.raises(Missing):
+        await threads.get(context.storage, records["counter"].id, "local")
+    kept = await threads.get(context.storage, records["agent"].id, "local")
+    assert kept.status == "interrupted"
+    resume = {"assistant_id": "agent", "command": {"resume": {"type": "ignore"}}}
+    await start_run(context, "local", kept.id, RunCreate.model_validate(resume))
+    await wait_for_success(context, kept.id)
+    await ended_long_ago("agent")
+    assert (await threads.get(context.storage, kept.id, "local")).status == "idle"
 
 
 async def test_a_cron_whose_thread_is_missing_waits_for_its_next_time(

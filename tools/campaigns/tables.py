@@ -130,7 +130,7 @@ def _encoding(content: bytes, encoding: str) -> tuple[str, tuple[str, ...]]:
         return _require_encoding(content, "utf-8-sig"), ()
     except Invalid:
         guess = _guess(content)
-    note = f"the file is not UTF-8; it is read as {guess}: check words with accents, or send encoding="
+    note = f"the file is not UTF-8; it is read as {guess}: check words with accents, or save it as UTF-8"
     return _require_encoding(content, guess), (note,)
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 from callsheet.providers.offline.conversation import PlannedCall
 from callsheet.providers.offline.grammar import SLOTS, Form, FormMatch, Unclear, number
 from callsheet.providers.offline.pages.outline import Outline, OutlineElement, find, quote
-from callsheet.state.pages.history import STARTER
+from callsheet.state.pages.history import PLANS, PRICE, STARTER
 from callsheet.state.pages.styles import NAMES, THEMES
 
 Slots = Mapping[str, str]
@@ -243,12 +243,12 @@ def _field(name: str, kind: str = "input", **attributes: str) -> dict[str, Any]:
 
 def _card(heading: str) -> dict[str, Any]:
     title = _spec("heading", heading, attributes={"level": "3"})
-    return _spec("card", children=[title, _spec("text", "What it costs.")])
+    return _spec("card", children=[title, _spec("text", PRICE)])
 
 
 _SEND: Final = _spec("button", "Send", attributes={"type": "submit"})
 _FIELDS: Final = [_field("name"), _field("email", type="email"), _field("message", "textarea")]
-_PLANS: Final = [_card(f"Plan {number}") for number in ("one", "two", "three")]
+_PLANS: Final = [_card(heading) for heading in PLANS]
 _KITS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "contact form": ("Contact us", _spec("form", children=[*_FIELDS, _SEND])),
     "pricing": ("Pricing", _spec("columns", children=_PLANS)),

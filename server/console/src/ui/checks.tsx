@@ -1,5 +1,6 @@
 // What was checked beside its rules: one line that says how many are not met, and a table.
 import { onPage } from "../api.ts";
+import { count } from "../format.ts";
 import { Failure } from "./states.tsx";
 import { useRead } from "./use_read.ts";
 
@@ -14,10 +15,11 @@ export function Checks({ of, read, when, onOpen }: { of: string; read: () => Pro
   const { checks, source } = report;
   const failures = checks.filter((one) => one.verdict === "fail").length;
   const tone = failures > 0 ? "bad" : report.verdict === "warn" ? "wait" : "ok";
+  const warnings = checks.filter((one) => one.verdict === "warn").length;
   const limits = checks.some((one) => one.limit);
   return (
     <details class="fold">
-      <summary><span class={`pill ${tone}`}><span class="dot" aria-hidden="true" />{failures > 0 ? `${failures} of ${checks.length} rules of ${of} not met` : `Rules of ${of} met`}</span></summary>
+      <summary><span class={`pill ${tone}`}><span class="dot" aria-hidden="true" />{failures > 0 ? `${failures} of ${checks.length} rules of ${of} not met` : `Rules of ${of} met${warnings > 0 ? `, with ${count(warnings, "warning")}` : ""}`}</span></summary>
       <table class="preflight">
         <caption class="sr-only">{of}{source && `: ${source}`}</caption>
         <thead><tr><th>Rule</th><th>Measured</th>{limits && <th>Limit</th>}<th>Verdict</th></tr></thead>

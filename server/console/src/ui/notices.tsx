@@ -33,7 +33,7 @@ export function ConnectionBanner() {
   }, [lost]);
   return (
     <div role="status">
-      {shown && <p class="banner">The connection to the server is lost. Trying again; nothing that runs is affected.</p>}
+      {shown && <p class="banner">The connection to the server is lost. Trying again. What is stored stays, and a run goes on where its server still runs.</p>}
     </div>
   );
 }

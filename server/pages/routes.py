@@ -18,7 +18,7 @@ from callsheet.server.artefacts.schemas import ArtefactDeleted, VersionDiff
 from callsheet.server.artefacts.service import RequestContext
 from callsheet.server.artefacts.uploads import binary_responses, file_reply
 from callsheet.server.artefacts.views import VersionQuery, reply_builder
-from callsheet.server.artefacts.zip_files import ZIP, zip_reply
+from callsheet.server.artefacts.zip_files import ZIP, file_name, zip_reply
 from callsheet.server.http.auth import current_owner
 from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import documented_responses
@@ -257,14 +257,16 @@ async def export_page(request: Request, ref: _Page, query: Annotated[PageExportQ
     `assets/`, and in `not-included.txt` the addresses of what is not among them.
     """
     external = query.external == "linked"
+    # A frame of the console is shown, never saved.
+    title = "" if query.view == "frame" else await views.page_title(app_context(request), ref)
     if query.format == "zip":
         contents = publishing.site_files(ref, query.version, query.url, external=external)
-        return await zip_reply(contents, f"{ref.artefact.id}.zip", ref.owner)
+        return await zip_reply(contents, file_name(title, "zip"), ref.owner)
     files = _own_files(request, ref.artefact.id) if query.view == "frame" else "'self'"
     document = await views.export_html(
         ref, query.version, inline=query.images == "inline", external=external, files=files
     )
-    name = f"filename*=UTF-8''{quote(ref.artefact.id, safe='')}.html"
+    name = f"filename*=UTF-8''{quote(file_name(title, 'html'), safe='')}"
     return Response(
         document.html,
         media_type="text/html",

@@ -106,6 +106,14 @@ async def page_view(ctx: AppContext, ref: PageRef) -> dict[str, Any]:
     }
 
 
+async def page_title(ctx: AppContext, ref: PageRef) -> str:
+    """Return the title of a page: that of its conversation, else its own."""
+    of_thread = await titles(ctx, ref.owner, [ref.thread])
+    return (
+        of_thread.get(ref.thread) or history.page_of((await ref.artefact.stream_head(STREAM)).newest).title()
+    )
+
+
 async def create_from_ad(storage: Storage, owner: str, body: PageCreate, key: str | None) -> PageRef:
     """Create a page whose first section has the words of an ad's newest script.
 

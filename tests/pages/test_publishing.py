@@ -5,6 +5,7 @@ import json
 import zipfile
 from collections.abc import AsyncIterator
 from typing import Any
+from urllib.parse import quote
 from xml.etree import ElementTree as ET
 
 import html5lib
@@ -234,6 +235,18 @@ async def test_a_page_is_exported_as_a_zip_file_with_its_images_and_valid_html(
     html5lib.HTMLParser(strict=True).parse(plain)
     assert "og:title" in plain
     assert "ld+json" not in plain
+
+
+async def test_the_files_of_a_page_are_named_by_its_title(
+    client: httpx.AsyncClient, storage: Storage
+) -> None:
+    page = PageDouble(storage)
+    attributes = {"title": "Bread / four"}
+    await page.result_of("modify_element", elementId="page", modifications={"attributes": attributes})
+    for query, ending in (("format=zip", "zip"), ("view=attachment", "html")):
+        reply = await client.get(f"/api/pages/bakery/export?{query}")
+        expected = f"attachment; filename*=UTF-8''{quote('Bread four')}.{ending}"
+        assert reply.headers["content-disposition"] == expected
 
 
 def assert_head(document: ET.Element) -> None:

@@ -31,6 +31,7 @@ from callsheet.state.lessons.lesson import LessonState, pending_question
 from callsheet.state.lessons.narration import Narration
 from callsheet.state.lessons.review import Approved, Wish
 from callsheet.state.lessons.selection import (
+    OTHERS,
     ChosenFacts,
     FactOffer,
     NotAFactChoice,
@@ -126,7 +127,7 @@ def selection_calls(read: ChosenFacts | OtherFacts) -> tuple[str, Calls]:
     """Return the reply to an answer, and its calls."""
     if isinstance(read, OtherFacts):
         return "I look for other facts.", [
-            ("extractFactsTool", {"content": "", "guidance": read.guidance[:1000] or "other facts"})
+            ("extractFactsTool", {"content": "", "guidance": read.guidance[:1000] or OTHERS})
         ]
     facts = [fact.model_dump() for fact in read.facts]
     names = ", ".join(fact.concept for fact in read.facts)

@@ -18,6 +18,8 @@ from callsheet.state.lessons.facts import Fact, distinct, new_fact
 
 MAX_CHOSEN: Final = 40
 """Maximum facts of one narration."""
+OTHERS: Final = "other facts"
+"""Guidance of a search for facts about no subject of its own."""
 REQUEST: Final = "select_facts"
 """Name of the question's action."""
 SCHEMA: Final = choice_schema(

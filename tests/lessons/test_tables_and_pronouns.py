@@ -25,7 +25,7 @@ async def add(client: LessonClient, text: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("form", TABLES)
 async def test_a_table_in_a_material_is_named(lesson_client: LessonClient, form: str) -> None:
-    """Where the material is added, and with the facts that are found in it."""
+    """At the upload of the material, and with the facts that are found in it."""
     text = f"{material('photosynthesis').text}\n\n{TABLES[form]}\n\nThe plants grow in the light."
     added = await add(lesson_client, text)
     warning = "3 rows of the table “Country, Million tons” are not offered as facts"

@@ -11,7 +11,7 @@ from callsheet.state.errors import Conflict, Invalid, Unavailable
 from callsheet.state.lessons import narration, student
 from callsheet.state.lessons.facts import Fact, new_fact, not_offered
 from callsheet.state.lessons.narration import Narration, Segment
-from callsheet.state.lessons.selection import fact_offer
+from callsheet.state.lessons.selection import OTHERS, fact_offer
 from callsheet.state.lessons.student import Student
 from callsheet.state.versions import Version
 from callsheet.tools.call import Call, Scope
@@ -77,7 +77,10 @@ def create_extract_tool(web: WebClient) -> Tool:
         preferences = _extraction_preferences(args, source, previous, await _newest(call, "student"))
         extraction = await fact_finding.extract_facts_cached(source, preferences, call, _report)
         if preferences.avoid:
-            extraction = replace(extraction, facts=not_offered(extraction.facts, preferences.avoid))
+            fresh = not_offered(extraction.facts, preferences.avoid)
+            # Where a person named a subject, a known fact about it is a better answer than none.
+            if fresh or args.guidance == OTHERS:
+                extraction = replace(extraction, facts=fresh)
         if not extraction.facts:
             raise _no_facts(source, other=bool(previous and args.guidance))
         data, result = _extraction_data(extraction, source)

@@ -168,8 +168,8 @@ def _action(elements: list[Element]) -> PageCheck:
     }
     if len(targets) == 1:
         remedy = "lead to where people act: a form, another page, an address or a number"
-        shown, verdict = "; ".join(around.values())[:300] or measured, "warn" if around else "pass"
-        return _check("one primary action", shown, remedy, around, verdict)
+        shown = "; ".join(around.values())[:300] or measured
+        return _check("one primary action", shown, remedy, around, "warn" if around else "pass")
     return _check("one primary action", measured, remedy, [*targets.values()][1:], "warn")
 
 

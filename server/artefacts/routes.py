@@ -10,11 +10,11 @@ from callsheet.server.artefacts import deletion, sources, views
 from callsheet.server.artefacts.schemas import (
     ArtefactDeleted,
     ArtefactList,
-    ArtefactRef,
     ArtefactStream,
     ArtefactVersion,
     ArtefactVersionList,
     ArtefactView,
+    ListedArtefact,
     VersionDiff,
 )
 from callsheet.server.artefacts.views import VersionQuery
@@ -24,7 +24,7 @@ from callsheet.server.http.errors import documented_responses
 from callsheet.server.http.policy import API_READ, API_WRITE, with_policy
 from callsheet.server.http.requests import StrictRoute, identifier
 from callsheet.state.errors import Missing
-from callsheet.state.times import iso_time_or_none
+from callsheet.state.times import iso_time, iso_time_or_none
 from callsheet.storage import indexes
 from callsheet.storage.artefacts.artefacts import Artefact, Stream
 from callsheet.storage.threads.threads import Thread
@@ -49,9 +49,11 @@ async def list_artefacts(
     spec = _workflow(request, kind)
     storage, owner = app_context(request).storage, current_owner(request)
     page = await indexes.list_owned(storage, owner, spec.artefact.kind, after=after, limit=limit)
-    return ArtefactList(
-        artefacts=[ArtefactRef(kind=spec.artefact.kind, id=name) for name in page.ids], next=page.next
-    )
+    artefacts = [
+        ListedArtefact(kind=spec.artefact.kind, id=name, updatedAt=iso_time(changed_ms))
+        for name, changed_ms in zip(page.ids, page.times_ms, strict=True)
+    ]
+    return ArtefactList(artefacts=artefacts, next=page.next)
 
 
 @router.get("/{kind}/{artefact_id}", responses=_responses(ArtefactView))

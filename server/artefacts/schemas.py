@@ -20,10 +20,16 @@ class ArtefactRef(BaseModel):
     id: str
 
 
+class ListedArtefact(ArtefactRef):
+    """An artefact with the time of its last change, by whomever."""
+
+    updatedAt: str
+
+
 class ArtefactList(BaseModel):
     """A page of the owner's artefacts of one kind."""
 
-    artefacts: list[ArtefactRef]
+    artefacts: list[ListedArtefact]
     next: str | None = Field(description="Send it as `after` for the next page")
 
 

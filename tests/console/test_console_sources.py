@@ -28,6 +28,7 @@ SHAPES: Final = {
         "Session": "ConsoleSession",
         "ArtefactRef": "ArtefactRef",
         "ArtefactTitle": "ArtefactTitle",
+        "ListedArtefact": "ListedArtefact",
         "Question": "QuestionView",
         "QuestionPage": "QuestionList",
         "RunningRun": "RunningRun",

@@ -37,6 +37,8 @@ async def test_one_track_is_edited_and_the_others_stay(client: httpx.AsyncClient
     assert (after["voiceTracks"][1]["text"], after["voiceTracks"][1]["speed"]) == ("Each day.", 1.1)
     assert (after["by"], after["parent"], after["request"]) == ("person", "v2", "track-1 edited by hand")
     assert '"Every morning." → "Each day."' in after["change"]
+    [listed] = (await client.get("/api/artefacts/ad")).json()["artefacts"]
+    assert listed["updatedAt"] >= after["createdAt"]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 // A typed client of the server: requests, errors with the server's remedy, and the calls that the views make.
 import type {
-  ArtefactRef, ArtefactView, Decision, Execution, Fields, QuestionPage, Receipt, RecentThread, Run, RunningRun, Schema, Session,
+  ArtefactView, Decision, Execution, Fields, ListedArtefact, QuestionPage, Receipt, RecentThread, Run, RunningRun, Schema, Session,
   Thread, ThreadState, Version, VersionDiff,
 } from "./types.ts";
 
@@ -142,7 +142,7 @@ export const api = {
     post<Fields>(path`/api/projects/${project}/undo`, { executionId: execution, ...(steps ? { steps } : {}) }),
 
   artefacts: (kind: string, after = "") =>
-    get<{ artefacts: ArtefactRef[]; next: string | null }>(path`/api/artefacts/${kind}` + (after ? path`?after=${after}` : "")),
+    get<{ artefacts: ListedArtefact[]; next: string | null }>(path`/api/artefacts/${kind}` + (after ? path`?after=${after}` : "")),
   artefact: (kind: string, id: string) => get<ArtefactView>(path`/api/artefacts/${kind}/${id}`),
   deleteArtefact: (kind: string, id: string) => request<Fields>("DELETE", path`/api/artefacts/${kind}/${id}`),
   versions: (kind: string, id: string, stream: string) =>

@@ -38,11 +38,11 @@ import { Icon } from "./ui/icon.tsx";
 import { ConnectionBanner, Notices } from "./ui/notices.tsx";
 import { later } from "./ui/later.tsx";
 import { Empty, Failure, Loading } from "./ui/states.tsx";
-import { Artefacts } from "./views/artefacts.tsx";
 import { Home } from "./views/home.tsx";
 import { SignIn } from "./views/sign_in.tsx";
 import { Workspace } from "./views/workspace.tsx";
 
+const Artefacts = later(() => import("./views/artefacts.tsx").then((one) => one.Artefacts));
 const Campaigns = later(() => import("./views/campaigns.tsx").then((one) => one.Campaigns));
 const Settings = later(() => import("./views/settings.tsx").then((one) => one.Settings));
 const Inspect = later(() => import("./views/inspect.tsx").then((one) => one.Inspect));

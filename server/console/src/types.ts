@@ -16,6 +16,8 @@ export interface Session {
 
 export interface ArtefactRef { kind: string; id: string }
 
+export interface ListedArtefact extends ArtefactRef { updatedAt: string }
+
 export interface ArtefactTitle extends ArtefactRef { title: string }
 
 /** A run that waits for a person. */

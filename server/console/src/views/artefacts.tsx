@@ -5,7 +5,7 @@ import { isName } from "../format.ts";
 import { servedKinds, threadsOf } from "../panels/index.ts";
 import { location, setQuery } from "../router.ts";
 import { attempt, mayWrite, notify } from "../store.ts";
-import type { ArtefactRef, RecentThread } from "../types.ts";
+import type { ListedArtefact, RecentThread } from "../types.ts";
 import { Confirm } from "../ui/dialog.tsx";
 import { Icon, KindIcon } from "../ui/icon.tsx";
 import { Ago, Empty, Failure, Loading } from "../ui/states.tsx";
@@ -20,7 +20,7 @@ async function readTitles(): Promise<Map<string, RecentThread>> {
 }
 
 /** An artefact, or the thread of a workflow that keeps nothing else, which is not deleted here. */
-function ArtefactRow({ artefact, thread, onDeleted }: { artefact: ArtefactRef; thread: RecentThread | undefined; onDeleted?: () => void }) {
+function ArtefactRow({ artefact, thread, onDeleted }: { artefact: ListedArtefact; thread: RecentThread | undefined; onDeleted?: () => void }) {
   const [asking, ask] = useState(false);
   const name = thread?.title || artefact.id;
   const remove = async () => {
@@ -32,7 +32,7 @@ function ArtefactRow({ artefact, thread, onDeleted }: { artefact: ArtefactRef; t
       <div class="row-main">
         <a class="row-title" data-row href={`/c/${encodeURIComponent(thread?.thread ?? artefact.id)}`}>{name}</a>
         <p class="meta">
-          {thread && <Ago of={thread.updatedAt} />}
+          <Ago of={artefact.updatedAt} />
           {name !== artefact.id && isName(artefact.id) && <span class="id">{artefact.id}</span>}
         </p>
       </div>
@@ -50,11 +50,11 @@ function ThreadList({ workflow }: { workflow: string }) {
   if (!threads) return error ? <Failure error={error} /> : <Loading label="Reading the list" />;
   const own = threads.filter((one) => one.workflow === workflow);
   if (own.length === 0) return <Empty icon="chart" title="No question was asked yet"><a href="/">Ask one on Home</a></Empty>;
-  return <ul class="rows">{own.map((one) => <ArtefactRow key={one.thread} artefact={{ kind: workflow, id: one.thread }} thread={one} />)}</ul>;
+  return <ul class="rows">{own.map((one) => <ArtefactRow key={one.thread} artefact={{ kind: workflow, id: one.thread, updatedAt: one.updatedAt ?? "" }} thread={one} />)}</ul>;
 }
 
 function ArtefactList({ kind }: { kind: string }) {
-  const [list, setList] = useState<ArtefactRef[] | null>(null);
+  const [list, setList] = useState<ListedArtefact[] | null>(null);
   const [next, setNext] = useState<string | null>(null);
   const [error, call] = useCall();
   const read = (after = "") => call(api.artefacts(kind, after), (page) => {

@@ -7,12 +7,14 @@ import type { ThreadModel } from "../thread.ts";
 import type { Fields, Json } from "../types.ts";
 import { KindIcon } from "../ui/icon.tsx";
 import { Boundary } from "../ui/boundary.tsx";
+import { later } from "../ui/later.tsx";
 import { Empty, Failure, Loading } from "../ui/states.tsx";
 import { useRead } from "../ui/use_read.ts";
 import { Value } from "../ui/value.tsx";
 import { artefactOf, PANELS, WITHOUT_VERSIONS } from "./index.ts";
 import type { PanelProps } from "./panel.ts";
-import { Versions } from "./versions.tsx";
+
+const Versions = later(() => import("./versions.tsx").then((one) => one.Versions));
 
 function StateView({ values }: { values: Fields }) {
   if (Object.keys(values).length === 0) return <Empty icon="graph" title="No state yet">The values of the graph’s state appear here.</Empty>;

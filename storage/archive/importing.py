@@ -301,7 +301,7 @@ class Importer:
         if written < 0:
             raise Conflict(
                 f"{artefact.kind} {artefact.id!r} was changed after its import was cut",
-                remedy="keep it as it is, or delete it and import the file again",
+                remedy="keep it; the file can be imported again once it is deleted, and its changes lost",
             )
         if not written:
             raise Conflict(

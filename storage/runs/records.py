@@ -243,5 +243,5 @@ def unfinished_import(thread: str) -> Conflict:
     """Return the error for a thread whose import has not ended, or was cut."""
     return Conflict(
         f"the import of thread {thread!r} is not finished",
-        remedy="wait until it is; if it was cut, import the file again, or delete the thread",
+        remedy="wait until it is; if it was cut, import the same file again",
     )

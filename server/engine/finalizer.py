@@ -67,15 +67,20 @@ class RunFinalizer:
 
         If no process executes it, its thread is held meanwhile, so that no other run reads them.
         """
-        held = await self._runs.claim(thread, run, isolated=True) if action == "rollback" else None
         result = await self._runs.cancel(thread, run, action)
-        return await self._roll_back(held) if isinstance(held, RunAttempt) else result
+        if result[0] != "free":
+            return result
+        held = await self._runs.claim(thread, run, isolated=True)
+        if held is None:
+            return "over", ""
+        # Another attempt that has it by now finds the cancellation, and does the same.
+        return await self._roll_back(held) if isinstance(held, RunAttempt) else ("asked", "")
 
     async def _roll_back(self, attempt: RunAttempt) -> tuple[CancelResult, str]:
         names = {"thread_id": attempt.thread, "run_id": attempt.run, EPOCH_KEY: attempt.epoch}
         try:
             await cast("RedisSaver", self._saver).adelete_own_run({"configurable": names})
-            following = await self._runs.finish(attempt, RunOutcome("rolled-back"))
+            following = await self._runs.finish(attempt, await self._runs.rolled_back(attempt.thread))
         except Fenced:
             # The attempt that has the thread by now finds the cancellation, and does the same.
             return "asked", ""

@@ -4,7 +4,6 @@ Unfinished work stays on the list of open runs, so that another process does it 
 """
 
 from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import suppress
 from typing import Any, Final, cast
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -127,33 +126,41 @@ class RunFinalizer:
         if record and record.status not in OPEN_STATUSES:
             await self._runs.unlist(record, record.updated_ms)
         # A temporary thread without a record has its run's id.
-        if thread != run and (record is None or not record.request["temporary"]):
-            await self._runs.unschedule_check(thread, run)
-        elif record and not await self._is_expired(record):
+        is_temporary = thread == run or (record is not None and record.request["temporary"])
+        if is_temporary and not await self._delete_temporary(thread, run, record):
             await self._runs.schedule_check(thread, run, FINISHED_RUN_TTL_S)
         else:
-            if record and thread != run:
-                await self._delete_recorded(record)
-            else:
-                await self._delete_thread(thread, record)
             await self._runs.unschedule_check(thread, run)
 
-    async def _delete_thread(self, thread: str, record: Run | None) -> None:
+    async def _delete_temporary(self, thread: str, run: str, record: Run | None) -> bool:
+        """Delete a temporary thread; return False if that must be repeated later."""
+        if record and not await self._is_expired(record):
+            return False
+        if record and thread != run:
+            return await self._delete_recorded(record)
         await self._saver.adelete_thread(thread)
         if record:
             await tool_calls.forget_thread(self._storage, record.owner, thread)
             await delete_bound(self._storage, record.owner, thread)
         await self._runs.delete_all(thread)
+        return True
 
-    async def _delete_recorded(self, record: Run) -> None:
-        """Delete the thread of an unwatched run; one that waits for a person, or was answered, stays."""
+    async def _delete_recorded(self, record: Run) -> bool:
+        """Delete the thread of an unwatched run; one that waits for a person, or was answered, stays.
+
+        Returns False if the thread is in use, such as by an export, so that this must be repeated.
+        """
         newest = await self._runs.list_runs(record.thread, count=1)
-        with suppress(Busy, Missing):
+        try:
             thread = await threads.get(self._storage, record.thread, record.owner)
-            if thread.status == "interrupted" or [one.id for one in newest] != [record.id]:
-                return
-            async with threads.hold(self._storage, thread.id, thread.owner, deletes=True):
-                await erase_thread(self._storage, self._saver, thread)
+            if thread.status != "interrupted" and [one.id for one in newest] == [record.id]:
+                async with threads.hold(self._storage, thread.id, thread.owner, deletes=True):
+                    await erase_thread(self._storage, self._saver, thread)
+        except Missing:
+            pass
+        except Busy:
+            return False
+        return True
 
     async def prune(self, thread: str) -> None:
         """Remove the thread's oldest checkpoints, if there is a limit."""

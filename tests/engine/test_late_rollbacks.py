@@ -146,9 +146,9 @@ async def test_a_rollback_of_an_answer_leaves_the_question_waiting(
         await threads.create(storage, NewThread("t", LOCAL, "stage"))
         asking, answering = word_request(), word_request("yes")
         await worker.runs.create(asking)
-        asked = await worker.runs.claim("t", asking.id)
-        assert isinstance(asked, RunAttempt)
-        await worker.runs.finish(asked, RunOutcome("success", "interrupted", question))
+        attempt = await worker.runs.claim("t", asking.id)
+        assert isinstance(attempt, RunAttempt)
+        await worker.runs.finish(attempt, RunOutcome("success", "interrupted", question))
         await worker.runs.create(answering)
         executing = asyncio.create_task(worker.execute("t", answering.id)) if has_executor else None
         if executing:

@@ -34,8 +34,9 @@ return now
 
 _UPDATE_METADATA: Final = Script.with_clock("""
 local now = now_ms()
-local before = redis.call('HMGET', KEYS[1], 'owner', 'metadata', 'deleting')
+local before = redis.call('HMGET', KEYS[1], 'owner', 'metadata', 'deleting', 'import')
 if before[1] ~= ARGV[1] or before[3] then return -1 end
+if before[4] then return -3 end
 if (before[2] or '') ~= ARGV[2] then return 0 end
 redis.call('HSET', KEYS[1], 'metadata', ARGV[3], 'updatedMs', now)
 if ARGV[4] ~= '' then redis.call('HSET', KEYS[1], 'graph', ARGV[4]) end
@@ -137,7 +138,7 @@ return secret or ARGV[1]
 _BEING_DELETED: Final = -2
 """Answer of `_HOLD` while a deletion holds the thread."""
 _UNFINISHED_IMPORT: Final = -3
-"""Answer of `_HOLD` for a thread whose import has not ended."""
+"""Answer of `_HOLD` and `_UPDATE_METADATA` for a thread whose import has not ended."""
 
 
 @dataclass(frozen=True)
@@ -324,8 +325,9 @@ async def update_metadata(
     ttl: Mapping[str, Any] | None,
     moves_to: str = "",
 ) -> Thread:
-    """Merge `metadata` into the thread's metadata and set `ttl` if given; raises `Missing` as `get`.
+    """Merge `metadata` into the thread's metadata and set `ttl` if given.
 
+    Raises `Missing` as `get`, and `Conflict` for a thread whose import has not ended: it would replace both.
     `moves_to` is another graph for the thread, which the caller holds.
     """
     key = keys.thread_meta(record.id)
@@ -337,6 +339,8 @@ async def update_metadata(
         args = [record.owner, before or b"", json.dumps(merged), graph, json.dumps(ttl) if ttl else ""]
         call = ScriptCall(_UPDATE_METADATA, [key], args)
         result = await thread_search.write_announced(storage.redis, record.owner, record.id, call)
+        if result == _UNFINISHED_IMPORT:
+            raise unfinished_import(record.id)
         if result < 0:
             raise missing_thread(record.id)
         if result:

@@ -10,7 +10,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from callsheet.nodes.node import EPOCH_KEY
 from callsheet.server.engine.background import BackgroundTasks
-from callsheet.state.errors import Busy, Fenced, Missing
+from callsheet.state.errors import Busy, Conflict, Fenced, Missing
 from callsheet.storage import tool_calls
 from callsheet.storage.artefacts.artefacts import delete_bound
 from callsheet.storage.checkpoints import RedisSaver
@@ -150,13 +150,15 @@ class RunFinalizer:
 
         Returns False if the thread is in use, such as by an export, so that this must be repeated.
         """
-        newest = await self._runs.list_runs(record.thread, count=1)
         try:
             thread = await threads.get(self._storage, record.thread, record.owner)
-            if thread.status != "interrupted" and [one.id for one in newest] == [record.id]:
-                async with threads.hold(self._storage, thread.id, thread.owner, deletes=True):
+            if thread.status != "interrupted":
+                held = threads.hold(
+                    self._storage, thread.id, thread.owner, deletes=True, newest_run=record.id
+                )
+                async with held:
                     await erase_thread(self._storage, self._saver, thread)
-        except Missing:
+        except (Conflict, Missing):
             pass
         except Busy:
             return False

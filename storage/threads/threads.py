@@ -65,6 +65,7 @@ local owner, active, deleting = unpack(redis.call('HMGET', thread, 'owner', 'act
 if owner ~= ARGV[1] then return -1 end
 if redis.call('GET', lease) == token then return 1 end
 if not deletes and redis.call('HEXISTS', thread, 'import') == 1 then return -3 end
+if ARGV[5] ~= '' and redis.call('ZREVRANGE', KEYS[3], 0, 0)[1] ~= ARGV[5] then return -4 end
 if redis.call('EXISTS', lease) == 1 then return deleting and -2 or 0 end
 if active and not deleting then return 0 end
 -- A full Redis refuses a script's first write only, and never a DEL: so deletions can free memory.
@@ -139,6 +140,8 @@ _BEING_DELETED: Final = -2
 """Answer of `_HOLD` while a deletion holds the thread."""
 _UNFINISHED_IMPORT: Final = -3
 """Answer of `_HOLD` and `_UPDATE_METADATA` for a thread whose import has not ended."""
+_NEWER_RUN: Final = -4
+"""Answer of `_HOLD` for a thread that has another newest run."""
 
 
 @dataclass(frozen=True)
@@ -369,17 +372,20 @@ async def record_edit(storage: Storage, record: Thread, status: str, interrupts:
 
 
 @asynccontextmanager
-async def hold(storage: Storage, thread_id: str, owner: str, *, deletes: bool = False) -> AsyncIterator[None]:
+async def hold(
+    storage: Storage, thread_id: str, owner: str, *, deletes: bool = False, newest_run: str = ""
+) -> AsyncIterator[None]:
     """Keep runs from starting on the thread, for as long as it takes.
 
     With `deletes` the thread also refuses runs and changes from then on, even after a crash: only a deletion
     ends that. Raises `Busy` while a run is active or a deletion is at work, `Missing` as `get`, and
-    `Conflict` for a thread whose import has not ended, unless it deletes.
+    `Conflict` for a thread whose import has not ended, unless it deletes, or whose newest run is not
+    `newest_run`, if one is named.
     """
     run_keys = keys.run_keys(thread_id)
     lease = KeyLease(storage, run_keys.lease)
-    args: list[Argument] = [owner, LEASE_MS, lease.token, int(deletes)]
-    result: int = await _HOLD(storage.redis, [run_keys.thread, run_keys.lease], args)
+    args: list[Argument] = [owner, LEASE_MS, lease.token, int(deletes), newest_run]
+    result: int = await _HOLD(storage.redis, [run_keys.thread, run_keys.lease, run_keys.runs], args)
     if result == _BEING_DELETED:
         raise Busy(
             f"thread {thread_id!r} is being deleted",
@@ -387,6 +393,8 @@ async def hold(storage: Storage, thread_id: str, owner: str, *, deletes: bool = 
         )
     if result == _UNFINISHED_IMPORT:
         raise unfinished_import(thread_id)
+    if result == _NEWER_RUN:
+        raise Conflict(f"thread {thread_id!r} has a newer run", remedy="read the thread again")
     if result < 0:
         raise missing_thread(thread_id)
     if not result:

@@ -147,7 +147,7 @@ class RunExecution:
     async def _execute(self) -> RunOutcome:
         try:
             async with asyncio.timeout(self.timeout_s) as limit, self._own_graph() as self.graph:
-                return await self._work_under_lease()
+                return await self._earlier_cancellation() or await self._work_under_lease()
         except (Fenced, Drained, StorageDown):
             # Not the run's fault: it continues, here or in another process.
             raise
@@ -413,7 +413,7 @@ class RunExecution:
         config = self._config()
         await cast("RedisSaver", self.graph.checkpointer).adelete_own_run(config)
         if outcome.ending == "rolled-back":
-            return outcome
+            return await self.runs.rolled_back(self.attempt.thread)
         return _outcome_with_state(await self.graph.aget_state(_newest_config(config)), outcome)
 
     def _refusal(self, error: Conflict, state: StateSnapshot | None) -> RunOutcome:
@@ -424,6 +424,12 @@ class RunExecution:
     def _failure(self, error: Exception, ending: Any = "error") -> RunOutcome:
         self.error = error
         return failed_outcome(error, ending)
+
+    async def _earlier_cancellation(self) -> RunOutcome | None:
+        """Return the outcome of a run that was cancelled before this attempt; None for another."""
+        if self.attempt.number > 1 or self.run.cancel:
+            self.cancelled = await self._renew()
+        return self._cancellation() if self.cancelled else None
 
     def _cancellation(self) -> RunOutcome:
         record = {"error": "UserInterrupt", "message": "the run was cancelled"}

@@ -4,14 +4,13 @@ Unfinished work stays on the list of open runs, so that another process does it 
 """
 
 from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import suppress
 from typing import Any, Final, cast
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from callsheet.nodes.node import EPOCH_KEY
 from callsheet.server.engine.background import BackgroundTasks
-from callsheet.state.errors import Busy, Fenced, Missing
+from callsheet.state.errors import Busy, Conflict, Fenced, Missing
 from callsheet.storage import tool_calls
 from callsheet.storage.artefacts.artefacts import delete_bound
 from callsheet.storage.checkpoints import RedisSaver
@@ -67,15 +66,20 @@ class RunFinalizer:
 
         If no process executes it, its thread is held meanwhile, so that no other run reads them.
         """
-        held = await self._runs.claim(thread, run, isolated=True) if action == "rollback" else None
         result = await self._runs.cancel(thread, run, action)
-        return await self._roll_back(held) if isinstance(held, RunAttempt) else result
+        if result[0] != "free":
+            return result
+        held = await self._runs.claim(thread, run, isolated=True)
+        if held is None:
+            return "over", ""
+        # Another attempt that has it by now finds the cancellation, and does the same.
+        return await self._roll_back(held) if isinstance(held, RunAttempt) else ("asked", "")
 
     async def _roll_back(self, attempt: RunAttempt) -> tuple[CancelResult, str]:
         names = {"thread_id": attempt.thread, "run_id": attempt.run, EPOCH_KEY: attempt.epoch}
         try:
             await cast("RedisSaver", self._saver).adelete_own_run({"configurable": names})
-            following = await self._runs.finish(attempt, RunOutcome("rolled-back"))
+            following = await self._runs.finish(attempt, await self._runs.rolled_back(attempt.thread))
         except Fenced:
             # The attempt that has the thread by now finds the cancellation, and does the same.
             return "asked", ""
@@ -122,33 +126,43 @@ class RunFinalizer:
         if record and record.status not in OPEN_STATUSES:
             await self._runs.unlist(record, record.updated_ms)
         # A temporary thread without a record has its run's id.
-        if thread != run and (record is None or not record.request["temporary"]):
-            await self._runs.unschedule_check(thread, run)
-        elif record and not await self._is_expired(record):
+        is_temporary = thread == run or (record is not None and record.request["temporary"])
+        if is_temporary and not await self._delete_temporary(thread, run, record):
             await self._runs.schedule_check(thread, run, FINISHED_RUN_TTL_S)
         else:
-            if record and thread != run:
-                await self._delete_recorded(record)
-            else:
-                await self._delete_thread(thread, record)
             await self._runs.unschedule_check(thread, run)
 
-    async def _delete_thread(self, thread: str, record: Run | None) -> None:
+    async def _delete_temporary(self, thread: str, run: str, record: Run | None) -> bool:
+        """Delete a temporary thread; return False if that must be repeated later."""
+        if record and not await self._is_expired(record):
+            return False
+        if record and thread != run:
+            return await self._delete_recorded(record)
         await self._saver.adelete_thread(thread)
         if record:
             await tool_calls.forget_thread(self._storage, record.owner, thread)
             await delete_bound(self._storage, record.owner, thread)
         await self._runs.delete_all(thread)
+        return True
 
-    async def _delete_recorded(self, record: Run) -> None:
-        """Delete the thread of an unwatched run; one that waits for a person, or was answered, stays."""
-        newest = await self._runs.list_runs(record.thread, count=1)
-        with suppress(Busy, Missing):
+    async def _delete_recorded(self, record: Run) -> bool:
+        """Delete the thread of an unwatched run; one that waits for a person, or was answered, stays.
+
+        Returns False if the thread is in use, such as by an export, so that this must be repeated.
+        """
+        try:
             thread = await threads.get(self._storage, record.thread, record.owner)
-            if thread.status == "interrupted" or [one.id for one in newest] != [record.id]:
-                return
-            async with threads.hold(self._storage, thread.id, thread.owner, deletes=True):
-                await erase_thread(self._storage, self._saver, thread)
+            if thread.status != "interrupted":
+                held = threads.hold(
+                    self._storage, thread.id, thread.owner, deletes=True, newest_run=record.id
+                )
+                async with held:
+                    await erase_thread(self._storage, self._saver, thread)
+        except (Conflict, Missing):
+            pass
+        except Busy:
+            return False
+        return True
 
     async def prune(self, thread: str) -> None:
         """Remove the thread's oldest checkpoints, if there is a limit."""

@@ -251,6 +251,12 @@ class Runs:
         [next_run] = _texts(answer)
         return next_run
 
+    async def rolled_back(self, thread: str) -> RunOutcome:
+        """Return the outcome of a run that is undone: what waited before it, waits again."""
+        stored = await execute(self.redis, "HGET", keys.run_keys(thread).thread, "interrupts")
+        interrupts = json.loads(stored or "{}")
+        return RunOutcome("rolled-back", "interrupted" if interrupts else "idle", interrupts)
+
     async def record_crash(self, attempt: RunAttempt, checkpoint: str) -> int:
         """Return the number of consecutive attempts before this one that crashed at `checkpoint`, an id.
 
@@ -271,7 +277,8 @@ class Runs:
     async def cancel(self, thread: str, run: str, action: Action) -> tuple[CancelResult, str]:
         """Cancel a run; return the result and the id of the next active run, or "".
 
-        A run that a process executes ends when that process notices. Raises `Missing` for an unknown run.
+        A run that a process executes ends when that process notices. The rollback of one that may have
+        checkpoints is only recorded, for the attempt that ends it. Raises `Missing` for an unknown run.
         """
         result, next_run = _texts(await self._call_once(scripts.CANCEL, thread, run, action))
         if result == "missing":

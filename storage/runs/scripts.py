@@ -314,12 +314,12 @@ if redis.call('EXISTS', lease) == 1 then
   announce('cancel')
   return {'asked', ''}
 end
+if action == 'rollback' then return {'free', ''} end
 -- No process executes it. The new epoch fences a process that is late.
 redis.call('HINCRBY', meta, 'epoch', 1)
 end_run(id, ending)
 local next = activate_next()
-local thread_status = action == 'rollback' and 'idle' or 'interrupted'
-update_thread(next ~= '' and 'busy' or thread_status, nil, '')
+update_thread(next ~= '' and 'busy' or 'interrupted', nil, '')
 announce()
 return once({'ended', next})
 """)

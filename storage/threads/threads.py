@@ -34,8 +34,9 @@ return now
 
 _UPDATE_METADATA: Final = Script.with_clock("""
 local now = now_ms()
-local before = redis.call('HMGET', KEYS[1], 'owner', 'metadata', 'deleting')
+local before = redis.call('HMGET', KEYS[1], 'owner', 'metadata', 'deleting', 'import')
 if before[1] ~= ARGV[1] or before[3] then return -1 end
+if before[4] then return -3 end
 if (before[2] or '') ~= ARGV[2] then return 0 end
 redis.call('HSET', KEYS[1], 'metadata', ARGV[3], 'updatedMs', now)
 if ARGV[4] ~= '' then redis.call('HSET', KEYS[1], 'graph', ARGV[4]) end
@@ -64,6 +65,7 @@ local owner, active, deleting = unpack(redis.call('HMGET', thread, 'owner', 'act
 if owner ~= ARGV[1] then return -1 end
 if redis.call('GET', lease) == token then return 1 end
 if not deletes and redis.call('HEXISTS', thread, 'import') == 1 then return -3 end
+if ARGV[5] ~= '' and redis.call('ZREVRANGE', KEYS[3], 0, 0)[1] ~= ARGV[5] then return -4 end
 if redis.call('EXISTS', lease) == 1 then return deleting and -2 or 0 end
 if active and not deleting then return 0 end
 -- A full Redis refuses a script's first write only, and never a DEL: so deletions can free memory.
@@ -137,7 +139,9 @@ return secret or ARGV[1]
 _BEING_DELETED: Final = -2
 """Answer of `_HOLD` while a deletion holds the thread."""
 _UNFINISHED_IMPORT: Final = -3
-"""Answer of `_HOLD` for a thread whose import has not ended."""
+"""Answer of `_HOLD` and `_UPDATE_METADATA` for a thread whose import has not ended."""
+_NEWER_RUN: Final = -4
+"""Answer of `_HOLD` for a thread that has another newest run."""
 
 
 @dataclass(frozen=True)
@@ -324,8 +328,9 @@ async def update_metadata(
     ttl: Mapping[str, Any] | None,
     moves_to: str = "",
 ) -> Thread:
-    """Merge `metadata` into the thread's metadata and set `ttl` if given; raises `Missing` as `get`.
+    """Merge `metadata` into the thread's metadata and set `ttl` if given.
 
+    Raises `Missing` as `get`, and `Conflict` for a thread whose import has not ended: it would replace both.
     `moves_to` is another graph for the thread, which the caller holds.
     """
     key = keys.thread_meta(record.id)
@@ -337,6 +342,8 @@ async def update_metadata(
         args = [record.owner, before or b"", json.dumps(merged), graph, json.dumps(ttl) if ttl else ""]
         call = ScriptCall(_UPDATE_METADATA, [key], args)
         result = await thread_search.write_announced(storage.redis, record.owner, record.id, call)
+        if result == _UNFINISHED_IMPORT:
+            raise unfinished_import(record.id)
         if result < 0:
             raise missing_thread(record.id)
         if result:
@@ -365,17 +372,20 @@ async def record_edit(storage: Storage, record: Thread, status: str, interrupts:
 
 
 @asynccontextmanager
-async def hold(storage: Storage, thread_id: str, owner: str, *, deletes: bool = False) -> AsyncIterator[None]:
+async def hold(
+    storage: Storage, thread_id: str, owner: str, *, deletes: bool = False, newest_run: str = ""
+) -> AsyncIterator[None]:
     """Keep runs from starting on the thread, for as long as it takes.
 
     With `deletes` the thread also refuses runs and changes from then on, even after a crash: only a deletion
     ends that. Raises `Busy` while a run is active or a deletion is at work, `Missing` as `get`, and
-    `Conflict` for a thread whose import has not ended, unless it deletes.
+    `Conflict` for a thread whose import has not ended, unless it deletes, or whose newest run is not
+    `newest_run`, if one is named.
     """
     run_keys = keys.run_keys(thread_id)
     lease = KeyLease(storage, run_keys.lease)
-    args: list[Argument] = [owner, LEASE_MS, lease.token, int(deletes)]
-    result: int = await _HOLD(storage.redis, [run_keys.thread, run_keys.lease], args)
+    args: list[Argument] = [owner, LEASE_MS, lease.token, int(deletes), newest_run]
+    result: int = await _HOLD(storage.redis, [run_keys.thread, run_keys.lease, run_keys.runs], args)
     if result == _BEING_DELETED:
         raise Busy(
             f"thread {thread_id!r} is being deleted",
@@ -383,6 +393,8 @@ async def hold(storage: Storage, thread_id: str, owner: str, *, deletes: bool = 
         )
     if result == _UNFINISHED_IMPORT:
         raise unfinished_import(thread_id)
+    if result == _NEWER_RUN:
+        raise Conflict(f"thread {thread_id!r} has a newer run", remedy="read the thread again")
     if result < 0:
         raise missing_thread(thread_id)
     if not result:

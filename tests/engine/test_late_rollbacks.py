@@ -5,17 +5,21 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, cast
 
+import pytest
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import empty_checkpoint
 
 from callsheet.nodes.node import EPOCH_KEY
-from callsheet.server.engine.worker import Worker, WorkerOptions
+from callsheet.server.engine.worker import Worker, WorkerOptions, running_worker
+from callsheet.state.owners import LOCAL
 from callsheet.storage import Storage
 from callsheet.storage.checkpoints import RedisSaver
-from callsheet.storage.runs.records import RunAttempt
+from callsheet.storage.runs.records import Action, RunAttempt, RunOutcome
 from callsheet.storage.runs.runs import Runs
+from callsheet.storage.threads import threads
+from callsheet.storage.threads.threads import NewThread
 from tests.doubles.waiting import eventually
-from tests.engine.test_worker import word_request
+from tests.engine.test_worker import TwoStepGraph, word_request
 
 LEASE_S = 10.0
 NEWEST: RunnableConfig = {"configurable": {"thread_id": "t"}}
@@ -108,3 +112,49 @@ async def test_a_rollback_that_lost_its_thread_leaves_it_to_the_attempt_that_has
     assert not await cancelling, "it has not ended"
     assert await saver.aget_tuple(NEWEST) is not None
     assert await runs.renew(attempts[0]) == "rollback", "the attempt learns of it"
+
+
+@pytest.mark.parametrize("action", ["interrupt", "rollback"])
+async def test_a_cancelled_run_whose_process_died_does_no_further_step(
+    storage: Storage, action: Action
+) -> None:
+    """The attempt that takes the thread finds the cancellation before it does anything."""
+    steps = TwoStepGraph()
+    async with running_worker(storage, {"stage": steps.graph()}, WorkerOptions(LEASE_S)) as worker:
+        request = word_request()
+        await worker.runs.create(request)
+        dead = await Runs(storage, lease_s=0.2).claim("t", request.id)
+        assert isinstance(dead, RunAttempt)
+        assert not await worker.cancel("t", request.id, action), "its process may be alive"
+        await worker.execute("t", request.id)
+        run = await worker.runs.find("t", request.id)
+        assert (run.status if run else "rolled-back") == {"rollback": "rolled-back"}.get(
+            action, "interrupted"
+        )
+        assert steps.first_calls == 0
+
+
+@pytest.mark.parametrize("has_executor", [True, False])
+async def test_a_rollback_of_an_answer_leaves_the_question_waiting(
+    storage: Storage, *, has_executor: bool
+) -> None:
+    """Also where no process executes the run any more."""
+    question = {"task": [{"id": "q", "value": "Send it?"}]}
+    steps = TwoStepGraph()
+    steps.may_continue.clear()
+    async with running_worker(storage, {"stage": steps.graph()}, WorkerOptions(LEASE_S)) as worker:
+        await threads.create(storage, NewThread("t", LOCAL, "stage"))
+        asking, answering = word_request(), word_request("yes")
+        await worker.runs.create(asking)
+        attempt = await worker.runs.claim("t", asking.id)
+        assert isinstance(attempt, RunAttempt)
+        await worker.runs.finish(attempt, RunOutcome("success", "interrupted", question))
+        await worker.runs.create(answering)
+        executing = asyncio.create_task(worker.execute("t", answering.id)) if has_executor else None
+        if executing:
+            await steps.second_started.wait()
+        await worker.cancel("t", answering.id, "rollback")
+        if executing:
+            await executing
+        thread = await threads.get(storage, "t", LOCAL)
+        assert (thread.status, thread.interrupts) == ("interrupted", question)

@@ -171,7 +171,7 @@ async def test_a_cancelled_run_hands_its_thread_to_the_next_run(runs: Runs) -> N
     first, second = run_request(), run_request()
     await runs.create(first)
     await runs.create(second)
-    assert await runs.cancel("t", first.id, "rollback") == ("ended", second.id)
+    assert await runs.cancel("t", first.id, "interrupt") == ("ended", second.id)
 
 
 async def test_a_thread_is_held_by_one_change_at_a_time(storage: Storage) -> None:

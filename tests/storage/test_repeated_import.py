@@ -301,8 +301,12 @@ async def test_a_thread_whose_import_was_cut_takes_no_message_and_no_change(
         # Its server was killed, and its lease has ended.
         inspector.delete(keys.run_keys("one").lease)
         message = {"message": "Change the headline to “My own”", **OFFLINE}
-        for path, body in (("/api/pages/one/chat", message), ("/threads/one/state", {"values": {}})):
-            reply = await client.http.post(path, json=body)
+        for method, path, body in (
+            ("POST", "/api/pages/one/chat", message),
+            ("POST", "/threads/one/state", {"values": {}}),
+            ("PATCH", "/threads/one", {"metadata": {"title": "My own"}}),
+        ):
+            reply = await client.http.request(method, path, json=body)
             assert (reply.status_code, "is not finished" in reply.text) == (409, True), reply.text
         await client.ok("POST", "/api/threads/import", content=content)
         await change_headline(client, "one")

@@ -307,6 +307,21 @@ async def test_the_thread_of_a_cron_stays_while_its_run_asks_a_person_and_once_o
     assert (await threads.get(context.storage, kept.id, "local")).status == "idle"
 
 
+async def test_the_thread_of_a_cron_that_is_being_exported_is_deleted_afterwards(context: AppContext) -> None:
+    cron = await create_cron(context)
+    now_ms = await due_ms(context, cron)
+    await fire_due(context, now_ms)
+    [thread] = await threads.list_newest(context.storage, "local", 0, 10)
+    await wait_for_success(context, thread.id)
+    [run] = await context.worker.runs.list_runs(thread.id)
+    await context.storage.redis.hset(keys.run(thread.id, run.id), "updatedMs", now_ms - 10 * HOUR_MS)
+    async with threads.hold(context.storage, thread.id, "local"):
+        await context.worker.finalizer.finalize(thread.id, run.id)
+    assert [check async for check in context.storage.redis.zscan_iter(keys.open_runs())]
+    await context.worker.finalizer.finalize(thread.id, run.id)
+    assert await threads.find(context.storage, thread.id, "local") is None
+
+
 async def test_a_cron_whose_thread_is_missing_waits_for_its_next_time(
     context: AppContext, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -188,6 +188,8 @@ test("a phone shows the preview of a page, its rules, the composer and a lesson 
   await tab.getByText(/^reading level/).waitFor();
   const [wide, shown] = await tab.locator(".pane-body").evaluate((one) => [one.scrollWidth, one.clientWidth]);
   assert.ok(wide <= shown, `the lesson is ${wide} pixels wide in ${shown}`);
+  const length = tab.locator(".part-head").getByText(/by estimate/);
+  assert.ok(await length.evaluate((one) => one.scrollWidth <= one.clientWidth), "the length of the narration is not cut off");
 });
 
 test("a request is edited and sent again from the point before it, which leaves the later turn behind", async () => {
@@ -697,8 +699,11 @@ test("a graph without messages is started by the fields of its input, which stay
 test("a server of other graphs alone shows no page and no words of the workflows that it lacks", async () => {
   const own = new Server("own", { CALLSHEET_CONFIG: join(folder, "own.json") });
   try {
+    await own.send("POST", "/threads", {});
     const tab = await open(own, "/");
     await tab.getByLabel("Item").waitFor();
+    await tab.getByRole("link", { name: "Empty thread" }).waitFor();
+    await picture(tab, "own-graph-home");
     assert.deepEqual(await tab.getByRole("navigation").getByRole("link").allInnerTexts(), ["Callsheet", "Home", "Settings"]);
     assert.equal(await tab.getByText(/offline model/).count(), 0);
     for (const path of ["/campaigns", "/artefacts"]) {

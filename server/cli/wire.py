@@ -265,6 +265,7 @@ def run(client: ServerClient, args: Args) -> int:
     """Run a graph and answer its questions."""
     thread = _require_graph(client, args)
     body = _body(client, args, thread)
+    thread = thread or _new_thread(client, args.graph)
     try:
         values, question = _turn(client, thread, args, body)
         while question is not None and (answer := _next_answer(args, values, question)) is not None:
@@ -314,7 +315,7 @@ class _RunFailed(CallsheetError):
 
 
 def _require_graph(client: ServerClient, args: Args) -> str:
-    """Return the quoted id of the thread to run on, a new one if none is named."""
+    """Return the quoted id of the thread to run on, or nothing if none is named."""
     served = [
         one["graph_id"] for one in client.call("POST", "/assistants/search", json={"limit": 1000}).json()
     ]
@@ -324,7 +325,7 @@ def _require_graph(client: ServerClient, args: Args) -> str:
             remedy=f"use one of: {', '.join(sorted({*served}))}",
         )
     if not args.id:
-        return str(client.call("POST", "/threads", json={"graph_id": args.graph}).json()["thread_id"])
+        return ""
     graph = _thread(client, args.id)["metadata"].get("graph_id")
     if graph != args.graph:
         raise Conflict(
@@ -334,9 +335,13 @@ def _require_graph(client: ServerClient, args: Args) -> str:
     return _path_id(args.id)
 
 
+def _new_thread(client: ServerClient, graph: str) -> str:
+    return str(client.call("POST", "/threads", json={"graph_id": graph}).json()["thread_id"])
+
+
 def _body(client: ServerClient, args: Args, thread: str) -> dict[str, Any]:
     has_input = bool(args.text or args.input)
-    value = answers.pending(client, thread) if args.answer is not None else None
+    value = answers.pending(client, thread) if thread and args.answer is not None else None
     if value is not None:
         if has_input:
             rule = f"a question waits already: {answers.question_line(value)}"

@@ -48,7 +48,10 @@ def run_browser_tests(folder: Path, only: str = "", pictures: Path | None = None
     shutil.copytree(SCRIPTS, scripts)
     (scripts / "node_modules").symlink_to(installed_packages(sources) / "node_modules")
     work.mkdir()
-    (work / "langgraph.json").write_text(json.dumps(_project()))
+    project = _project()
+    (work / "langgraph.json").write_text(json.dumps(project))
+    own = {"ordering": project["graphs"]["ordering"]}
+    (work / "own.json").write_text(json.dumps({**project, "graphs": own}))
     options = {
         "python": sys.executable,
         "browserPath": str(browser),

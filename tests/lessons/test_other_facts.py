@@ -7,6 +7,7 @@ import pytest
 from rich.console import Console
 
 from callsheet.graphs import fact_narration
+from callsheet.providers.offline.lessons.facts import sentences
 from callsheet.server.cli.rendering import lesson_parts, question_parts
 from callsheet.state.lessons.facts import new_fact, not_offered
 from callsheet.storage import Storage
@@ -81,15 +82,39 @@ SALT: Final = (
 )
 
 
+PLANTS: Final = (
+    "Plants make their own food from light, water and air. Leaves take in carbon dioxide through tiny "
+    "holes called stomata. Roots take up 2 litres of water from the soil each day. Chlorophyll gives "
+    "the leaves their green colour. Sunlight gives the plant the energy that it needs. Oxygen leaves "
+    "the plant through the stomata. Seeds hold 3 parts: a coat, a store of food and a tiny plant. "
+    "Flowers draw bees, which carry pollen from plant to plant. Bark keeps a tree from drying out. Some "
+    "trees live for more than 1000 years. Cactuses store water in their stems. Moss has no roots and "
+    "grows on stones. Ferns grow from spores and not from seeds. Grass grows from its base, so it "
+    "survives cutting."
+)
+
+
+@pytest.mark.parametrize("text", ["salt", "plants"])
 async def test_a_sentence_of_an_offered_passage_is_not_offered_as_another_fact(
-    lesson_client: LessonClient,
+    lesson_client: LessonClient, text: str
 ) -> None:
-    """B54."""
-    first = await lesson_client.send(SALT)
+    """B54: nor as a part of one."""
+    first = await lesson_client.send({"salt": SALT, "plants": PLANTS}[text])
     reply = await lesson_client.send("", **OTHERS)
     others = [one["details"] for one in reply["interrupt"]["value"]["facts"]]
     assert others
-    assert not [one for one in others if any(one in fact["details"] for fact in first["facts"])]
+    offered = {one for fact in first["facts"] for one in sentences(fact["details"])}
+    assert offered.isdisjoint(one for details in others for one in sentences(details))
+
+
+async def test_a_lesson_with_other_facts_is_about_what_it_was_about(lesson_client: LessonClient) -> None:
+    """B54: the sentence that names the material's subject was offered, so no other fact names it."""
+    first = await lesson_client.send(PLANTS)
+    reply = await lesson_client.send("", **OTHERS)
+    assert reply["interrupt"]["value"]["facts"]
+    session = await lesson_client.get_session()
+    assert (reply["interrupt"]["value"]["topic"], session["topic"]) == (first["topic"], first["topic"])
+    assert session["learningObjective"] == first["learningObjective"]
 
 
 @pytest.mark.parametrize(

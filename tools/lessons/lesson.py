@@ -77,10 +77,7 @@ def create_extract_tool(web: WebClient) -> Tool:
         preferences = _extraction_preferences(args, source, previous, await _newest(call, "student"))
         extraction = await fact_finding.extract_facts_cached(source, preferences, call, _report)
         if preferences.avoid:
-            fresh = not_offered(extraction.facts, preferences.avoid)
-            # Where a person named a subject, a known fact about it is a better answer than none.
-            if fresh or args.guidance == OTHERS:
-                extraction = replace(extraction, facts=fresh)
+            extraction = _other_facts(extraction, args.guidance, preferences.avoid, previous)
         if not extraction.facts:
             raise _no_facts(source, other=bool(previous and args.guidance))
         data, result = _extraction_data(extraction, source)
@@ -285,6 +282,21 @@ async def _read_content(content: str, web: WebClient, scope: Scope) -> Source:
             remedy="add the page to the lesson's sources yourself, or paste its text",
         )
     return await web_sources.fetch_source(page, web, _report, owner=scope.owner)
+
+
+def _other_facts(
+    extraction: Extraction, guidance: str | None, avoid: Sequence[str], previous: Version | None
+) -> Extraction:
+    """Return the facts that were not proposed yet; the lesson is about what it was about."""
+    data = previous.data if previous else {}
+    fresh = not_offered(extraction.facts, avoid)
+    return replace(
+        extraction,
+        # Where a person named a subject, a known fact about it is a better answer than none.
+        facts=fresh if fresh or guidance == OTHERS else extraction.facts,
+        topic=data.get("topic") or extraction.topic,
+        objective=data.get("learningObjective") or extraction.objective,
+    )
 
 
 def _extraction_data(extraction: Extraction, source: Source) -> tuple[dict[str, Any], dict[str, Any]]:

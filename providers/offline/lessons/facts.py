@@ -64,7 +64,7 @@ class _Passage(NamedTuple):
 
 
 def sheet(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the `FactSheet` of the request's `material`, in its order and without passages in `avoid`.
+    """Return the `FactSheet` of the request's `material`, in its order and without sentences in `avoid`.
 
     With a `guidance` that has content words, only passages with one of them are facts.
     """
@@ -72,8 +72,8 @@ def sheet(request: Mapping[str, Any]) -> dict[str, Any]:
     detected = detect(text) or ("english" if all(map(str.isascii, filter(str.isalpha, text))) else "")
     english = detected in {"english", ""}
     passages, headings, orders = _read(text)
-    avoid = [sentences(str(quote))[:1] for quote in request.get("avoid") or ()]
-    passages = [each for each in passages if sentences(text[each.start : each.end])[:1] not in avoid]
+    avoid = {one for quote in request.get("avoid") or () for one in sentences(str(quote))}
+    passages = [each for each in passages if avoid.isdisjoint(sentences(text[each.start : each.end]))]
     wanted = frozenset(stems(str(request.get("guidance") or "")))
     facts: list[dict[str, Any]] = []
     for quote, score in _quotes(text, passages, wanted):

@@ -1,8 +1,9 @@
 // Journeys through the page: from an empty state to a result, with questions, plans, versions, forks and lost connections.
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
+import { join } from "node:path";
 import { BufferSource, Input, WEBM } from "mediabunny";
-import { EXAMPLES, faultsOf, PATIENCE_MS, guarded, offline, picture, open, scripted, settle, test, until } from "./harness.mjs";
+import { EXAMPLES, faultsOf, folder, PATIENCE_MS, guarded, offline, picture, open, scripted, Server, settle, test, until } from "./harness.mjs";
 import { TcpProxy } from "./proxy.mjs";
 
 async function start(tab, workflow, text) {
@@ -146,7 +147,7 @@ test("a page is made, and an element of it is marked and changed", async () => {
 });
 
 test("the check of a page leads to the field that it asks for, and the field is saved as a version", async () => {
-  await offline.send("POST", "/api/pages/checked/chat", { message: EXAMPLES.page_builder });
+  for (const message of [EXAMPLES.page_builder, "add a contact form"]) await offline.send("POST", "/api/pages/checked/chat", { message });
   const tab = await open(offline, "/c/checked");
   await tab.getByText(/of a page that is published/).click();
   const rule = tab.getByRole("row", { name: /^description/ });
@@ -159,7 +160,12 @@ test("the check of a page leads to the field that it asks for, and the field is 
   await tab.getByRole("button", { name: "Save the description" }).click();
   await tab.getByText(/Saved as v\d/).waitFor();
   await tab.getByRole("row", { name: /^description 86 characters pass/ }).waitFor();
-  await tab.getByRole("row", { name: /^one primary action/ }).waitFor();
+  await tab.getByRole("row", { name: /^forms reach somebody/ }).getByRole("button", { name: "Edit form-1" }).click();
+  const address = tab.getByLabel("Address of form-1");
+  await until(() => address.evaluate((box) => box === document.activeElement), "the form's address has the focus");
+  await address.fill("https://forms.example/miel");
+  await tab.getByRole("button", { name: "Save the address" }).click();
+  await tab.getByRole("row", { name: /^forms reach somebody ok pass/ }).waitFor();
   assert.deepEqual(await faultsOf(tab), []);
 });
 
@@ -182,6 +188,8 @@ test("a phone shows the preview of a page, its rules, the composer and a lesson 
   await tab.getByText(/^reading level/).waitFor();
   const [wide, shown] = await tab.locator(".pane-body").evaluate((one) => [one.scrollWidth, one.clientWidth]);
   assert.ok(wide <= shown, `the lesson is ${wide} pixels wide in ${shown}`);
+  const length = tab.locator(".part-head").getByText(/by estimate/);
+  assert.ok(await length.evaluate((one) => one.scrollWidth <= one.clientWidth), "the length of the narration is not cut off");
 });
 
 test("a request is edited and sent again from the point before it, which leaves the later turn behind", async () => {
@@ -689,22 +697,26 @@ test("a graph without messages is started by the fields of its input, which stay
 });
 
 test("a server of other graphs alone shows no page and no words of the workflows that it lacks", async () => {
-  const tab = await open(offline, "/");
-  await tab.getByRole("link", { name: "Campaigns" }).waitFor();
-  await tab.route("**/api/session", async (route) => {
-    const response = await route.fetch();
-    const { workflows, ...others } = await response.json();
-    await route.fulfill({ response, json: { ...others, workflows: workflows.filter((one) => one.name === "ordering") } });
-  });
-  await tab.reload();
-  await tab.getByLabel("Item").waitFor();
-  const links = await tab.getByRole("navigation").getByRole("link").allInnerTexts();
-  assert.deepEqual(links.map((text) => text.split("\n")[0]), ["Callsheet", "Home", "Settings"]);
-  assert.equal(await tab.getByText(/offline model/).count(), 0);
-  for (const path of ["/campaigns", "/artefacts"]) {
-    await tab.goto(offline.url + path);
-    await tab.getByText("No workflow of this server has this page").waitFor();
-    assert.equal(await tab.getByRole("button", { name: /Import|Export/ }).count(), 0);
+  const own = new Server("own", { CALLSHEET_CONFIG: join(folder, "own.json") });
+  try {
+    await own.send("POST", "/threads", {});
+    const tab = await open(own, "/");
+    await tab.getByLabel("Item").waitFor();
+    await tab.getByRole("link", { name: "Empty thread" }).waitFor();
+    await picture(tab, "own-graph-home");
+    assert.deepEqual(await tab.getByRole("navigation").getByRole("link").allInnerTexts(), ["Callsheet", "Home", "Settings"]);
+    assert.equal(await tab.getByText(/offline model/).count(), 0);
+    for (const path of ["/campaigns", "/artefacts"]) {
+      await tab.goto(own.url + path);
+      await tab.getByText("No workflow of this server has this page").waitFor();
+      assert.equal(await tab.getByRole("button", { name: /Import|Export/ }).count(), 0);
+    }
+    await tab.goto(`${own.url}/settings`);
+    await tab.getByText("none of Callsheet's tools").waitFor();
+    await tab.getByText(/version \d/).waitFor();
+    await picture(tab, "own-graph-settings");
+  } finally {
+    await own.stop();
   }
 });
 

@@ -144,7 +144,7 @@ function LessonView(props: PanelProps) {
         <section class="part">
           <header class="part-head">
             <h3>Narration</h3>
-            <span class="tag num">{lesson.speech}</span>
+            <span class="help num">{lesson.speech}</span>
             {readability && <span class={`pill ${readability.within ? "ok" : "wait"}`} title={readability.formula}>reading level: target grade {lesson.narration.reading_level}, measured grade {readability.grade}</span>}
           </header>
           <Listen key={JSON.stringify(lesson.narration.segments.map((one) => one.narration))} session={lesson.sessionId} label="Listen to the narration" onRendered={props.changed} />

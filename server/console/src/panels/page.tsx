@@ -85,7 +85,7 @@ function ElementBar({ props, view, element, focus, onClose }: { props: PanelProp
         <button type="button" class="icon-button" aria-label="Clear the selection" onClick={onClose}><Icon name="close" size={18} /></button>
       </header>
       {fields.length === 0 && <p class="help">It has no text of its own.</p>}
-      {fields.map(([attribute, label]) => <ElementField key={attribute} {...{ props, view, element, attribute, label, locked }} focused={focus === label.toLowerCase()} />)}
+      {fields.map(([attribute, label]) => <ElementField key={attribute} {...{ props, view, element, attribute, label, locked }} focused={focus === label.toLowerCase() || (focus !== "" && fields.length === 1)} />)}
       {mayWrite.value && <p class="help">{element.id === ROOT ? "Search engines and shared links show them." : "Write “make this blue” in the conversation: “this” is the marked element."}</p>}
     </section>
   );

@@ -20,7 +20,7 @@ export const ROOT = "page";
 const LABEL: [attribute: string, label: string][] = [["label", "Label"]];
 const FIELDS: Record<string, [attribute: string, label: string][]> = {
   page: [["title", "Title"], ["description", "Description"], ["lang", "Language"]], image: [["alt", "Text of the image"]],
-  link: [["href", "Address"]], button: [["href", "Address"]], heading: [["level", "Level"]], input: LABEL, textarea: LABEL, select: LABEL,
+  link: [["href", "Address"]], button: [["href", "Address"]], heading: [["level", "Level"]], form: [["action", "Address"]], input: LABEL, textarea: LABEL, select: LABEL,
 };
 
 /** What a person may write of an element: its text, which has no attribute, and what a check of the page asks for. */

@@ -47,7 +47,7 @@ export function Recent() {
               <li class="row" key={one.thread}>
                 <KindIcon of={one.artefact?.kind ?? one.workflow} size={28} />
                 <div class="row-main">
-                  <a class="row-title" data-row href={`/c/${encodeURIComponent(one.thread)}`}>{isName(one.title) ? one.title : workflowTitle(one.workflow)}</a>
+                  <a class="row-title" data-row href={`/c/${encodeURIComponent(one.thread)}`}>{isName(one.title) ? one.title : workflowTitle(one.workflow) || "Empty thread"}</a>
                   <p class="meta"><span>{workflowTitle(one.workflow)}</span><Ago of={one.updatedAt} /></p>
                 </div>
                 {one.status !== "idle" && <Status of={one.status === "interrupted" && !asking.has(one.thread) ? "stopped" : one.status} />}

@@ -7,7 +7,7 @@ import { Failure, Loading } from "../ui/states.tsx";
 import { DataTable } from "../ui/table.tsx";
 import { useRead } from "../ui/use_read.ts";
 
-interface Health { status: string; version: string; storage: { ok: boolean; place?: string; server?: string; latencyMs?: number }; provider: { name: string; reason: string }; tools: { available: number; resting: Record<string, unknown> } }
+interface Health { status: string; version: string; storage: { ok: boolean; place?: string; server?: string; latencyMs?: number }; provider: { name: string; reason: string }; tools?: { available: number; resting: Record<string, unknown> } }
 interface Use { modelCalls: number; inputTokens: number; cachedTokens: number; outputTokens: number; costUsd: number | null }
 interface Usage { rows: (Use & { day: string | null; model: string })[]; total: Use }
 interface Tool {
@@ -40,6 +40,7 @@ function UsageSection() {
 function ToolSection() {
   const [reply, error] = useRead(() => get<{ tools: Tool[] }>("/api/tools"), []);
   if (!reply) return error ? <Failure error={error} /> : <Loading rows={2} />;
+  if (reply.tools.length === 0) return <p class="muted">The graphs of this server have none of Callsheet's tools.</p>;
   const state = (one: Tool) => (!one.allowed ? "not allowed" : one.breaker.state !== "closed" ? "paused after failures" : one.available ? "available" : "not set up");
   return (
     <DataTable caption="Tools" rows={reply.tools.filter((one) => !one.internal)} keyOf={(row) => row.domain + row.name} columns={[
@@ -56,13 +57,13 @@ function ToolSection() {
 function HealthSection() {
   const [health, error] = useRead(() => get<Health>("/health"), []);
   if (!health) return error ? <Failure error={error} /> : <Loading rows={1} />;
-  const resting = Object.keys(health.tools.resting);
+  const resting = Object.keys(health.tools?.resting ?? {});
   return (
     <dl class="value">
       <div><dt>Server</dt><dd><span class={`pill ${health.status === "ok" ? "ok" : "bad"}`}><span class="dot" aria-hidden="true" />{health.status}</span> version {health.version}</dd></div>
       <div><dt>Storage</dt><dd>{health.storage.server ?? (health.storage.ok ? "ok" : "away")}{health.storage.place ? `, ${health.storage.place}` : ""}{health.storage.latencyMs !== undefined ? `, ${health.storage.latencyMs.toFixed(1)} ms` : ""}</dd></div>
       <div><dt>Model</dt><dd><strong>{health.provider.name}</strong>: {health.provider.reason}</dd></div>
-      <div><dt>Tools</dt><dd>{health.tools.available} available{resting.length > 0 ? `; paused after failures: ${resting.join(", ")}` : ""}</dd></div>
+      {health.tools && <div><dt>Tools</dt><dd>{health.tools.available} available{resting.length > 0 ? `; paused after failures: ${resting.join(", ")}` : ""}</dd></div>}
     </dl>
   );
 }

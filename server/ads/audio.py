@@ -37,7 +37,6 @@ MAX_S: Final = 180.0
 """Longest ad that is rendered."""
 _VERSION: Final = 4
 """Version of the rendering: another one makes every ad again."""
-_STREAM_WORDS: Final = {"voices": "voices", "music": "music", "sfx": "sound effects"}
 _LIMITS: Final = TaskLimits(memory_bytes=2**30, cpu_s=90.0, output_bytes=60_000_000)
 
 
@@ -144,14 +143,12 @@ async def read_score(ref: AdRef, request: RenderRequest) -> AdScore:
 
 def _activation(stored: Mapping[str, Stream], chosen: Mapping[str, Version]) -> list[str]:
     active = [
-        f"Of the {_STREAM_WORDS[name]} {version.id} is rendered; {stored[name].active} is active."
+        f"Of the {ad.TITLES[name]} {version.id} is rendered; {stored[name].active} is active."
         for name, version in chosen.items()
         if stored[name].active not in (None, version.id)
     ]
     absent = [name for name, stream in stored.items() if stream.newest() and name not in chosen]
-    return active + [
-        f"The {_STREAM_WORDS[name]}: no version is active, so none is rendered." for name in absent
-    ]
+    return active + [f"The {ad.TITLES[name]}: no version is active, so none is rendered." for name in absent]
 
 
 async def _music_before(ref: AdRef, chosen: Version | None) -> Mapping[str, str] | None:

@@ -7,6 +7,7 @@ from typing import Any
 from callsheet.server.ads import audio
 from callsheet.server.ads.audio import AdScore
 from callsheet.state.ads import handoff
+from callsheet.state.ads.ad import TITLES
 from callsheet.state.ads.profiles import PROFILES
 from callsheet.state.ads.timeline import SfxSpan, Span, Timeline
 from callsheet.storage.artefacts import recordings
@@ -23,7 +24,7 @@ async def handoff_files(score: AdScore, title: str, media_url: str | None) -> di
         raise audio.missing_rendering(score)
     ref, details = score.ref, record["details"]
     timeline, name = _rendered_timeline(details), ref.artefact.id
-    versions = ", ".join(f"{stream} {version}" for stream, version in score.versions.items())
+    versions = ", ".join(f"{TITLES[stream]} {version}" for stream, version in score.versions.items())
     about = [f"Ad {name}: {versions}.", *score.activation]
     report = await audio.preflight_view(score, score.request.profile)
     pieces = recordings.read(ref.storage, ref.artefact, score.digest, 0, record["size"])

@@ -384,7 +384,8 @@ def import_(client: ServerClient, args: Args) -> int:
     if args.json:
         print_json(report)
     else:
-        lines = [f"Imported {report['imported']} campaigns, {report['new']} of them new."]
+        count = report["imported"]
+        lines = [f"Imported {count} campaign{'s' * (count != 1)}, {report['new']} of them new."]
         lines += [f"Line {row['line']} refused: {row['reason']}" for row in report["refused"][:5]]
         if report["refusedCount"] > len(lines) - 1:
             lines.append(f"{report['refusedCount']} rows were refused.")

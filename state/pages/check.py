@@ -166,11 +166,11 @@ def _action(elements: list[Element]) -> PageCheck:
         for button, _ in walk(section)
         if button.type == "button" and button.attributes.get("href") == f"#{section.id}"
     }
-    if len(targets) == 1:
+    if around:
         remedy = "lead to where people act: a form, another page, an address or a number"
-        shown = "; ".join(around.values())[:300] or measured
-        return _check("one primary action", shown, remedy, around, "warn" if around else "pass")
-    return _check("one primary action", measured, remedy, [*targets.values()][1:], "warn")
+        return _check("one primary action", "; ".join(around.values())[:300], remedy, around, "warn")
+    others = [*targets.values()][1:]
+    return _check("one primary action", measured, remedy, others, "warn" if others else "pass")
 
 
 def _forms(elements: list[Element]) -> PageCheck:

@@ -178,7 +178,9 @@ async def test_a_rendering_and_its_hand_off_name_the_active_version_that_they_do
     reply = await client.get("/api/ads/ad-1/handoff?format=ogg")
     assert reply.headers["content-disposition"].endswith("Fresh%20Bread.zip")
     script = zipfile.ZipFile(io.BytesIO(reply.content)).read("script.md").decode()
-    assert script.startswith(f"# Fresh / \\*Bread\\*\n\nAd ad-1: voices v2, music v1, sfx v1.\n\n{rule}\n\n")
+    assert script.startswith(
+        f"# Fresh / \\*Bread\\*\n\nAd ad-1: voices v2, music v1, sound effects v1.\n\n{rule}\n\n"
+    )
     active = (await render(client, format="ogg", versions="active"))["notices"]
     assert active[:2] == [
         "The music: no version is active, so none is rendered.",

@@ -457,7 +457,7 @@ def test_the_command_imports_a_file_and_answers_a_question(
             "ask", "--import", "x.csv", "show me email campaigns", "--provider", "offline"
         )
         assert import_result.code == 0, import_result.err
-        assert "Imported 1 campaigns, 1 of them new." in import_result.out
+        assert "Imported 1 campaign, 1 of them new." in import_result.out
         assert "Line 3 refused: channel is missing" in import_result.out
         assert callsheet("ask", "--import", "x.csv", "--all-or-nothing").code == 1
         (tmp_path / "bad.csv").write_text("\n".join([rows[0], rows[2]]))

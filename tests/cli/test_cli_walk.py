@@ -93,7 +93,7 @@ WALK = (
     ("campaigns list", "", "c-0074"),
     ("campaigns show c-0074", "", "Northfold"),
     ("campaigns export campaigns.csv", "", "Wrote"),
-    ("campaigns import own.csv", "", "Imported 1 campaigns"),
+    ("campaigns import own.csv", "", "Imported 1 campaign,"),
     ("campaigns delete own-1 --yes", "", "Deleted own-1."),
     (f"run ad_creation '{BRIEF}'", "", "Made voices v1"),
     ("threads list", "", "harbour"),

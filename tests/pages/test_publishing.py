@@ -94,6 +94,26 @@ def test_a_page_that_breaks_no_rule_passes_every_check() -> None:
                 }
             ],
         ),
+        (
+            "one primary action",
+            "button-3",
+            [
+                {"id": "button-4", "type": "button", "content": "Call", "attributes": {"href": "tel:1"}},
+                {
+                    "id": "section-1",
+                    "type": "section",
+                    "children": [
+                        {
+                            "id": "button-3",
+                            "type": "button",
+                            "content": "Start",
+                            "attributes": {"href": "#section-1"},
+                        },
+                        {"id": "button-5", "type": "button", "content": "Go", "attributes": {"href": "/go"}},
+                    ],
+                },
+            ],
+        ),
         ("forms reach somebody", "form-1", [{"id": "form-1", "type": "form"}]),
         (
             "no text of the starter page",

@@ -9,7 +9,7 @@ from langgraph.config import get_stream_writer
 from callsheet.providers.speech import local_rate
 from callsheet.state.errors import Conflict, Invalid, Unavailable
 from callsheet.state.lessons import narration, student
-from callsheet.state.lessons.facts import Fact, new_fact, not_offered
+from callsheet.state.lessons.facts import Fact, new_fact, not_offered, shortfall
 from callsheet.state.lessons.narration import Narration, Segment
 from callsheet.state.lessons.selection import OTHERS, fact_offer
 from callsheet.state.lessons.student import Student
@@ -287,13 +287,15 @@ async def _read_content(content: str, web: WebClient, scope: Scope) -> Source:
 def _other_facts(
     extraction: Extraction, guidance: str | None, avoid: Sequence[str], previous: Version | None
 ) -> Extraction:
-    """Return the facts that were not proposed yet; the lesson is about what it was about."""
+    """Return the facts that were not proposed yet, few or many; the lesson is about what it was about."""
     data = previous.data if previous else {}
     fresh = not_offered(extraction.facts, avoid)
+    few = shortfall(extraction.facts)
     return replace(
         extraction,
         # Where a person named a subject, a known fact about it is a better answer than none.
         facts=fresh if fresh or guidance == OTHERS else extraction.facts,
+        warnings=tuple(one for one in extraction.warnings if one not in few),
         topic=data.get("topic") or extraction.topic,
         objective=data.get("learningObjective") or extraction.objective,
     )

@@ -126,11 +126,12 @@ def test_the_block_of_a_lesson_has_student_material_facts_and_narration():
     """B51: the ids that a choice names."""
     facts = [{"id": "f-a", "concept": "Heat", "details": "It rises."}]
     others = [*facts, {"id": "f-z", "concept": "Rain", "details": "It falls."}]
+    earlier = [{"id": "f-s", "concept": "Snow", "details": "It melts."}]
     segment = {"id": "hook", "duration": 10.0, "narration": "w " * 200}
     newest = {
         "student": version("student", {"child_age": "10", "child_interest": "soccer"}),
         "source": version("source", {"name": "water.pdf", "text": "Water rises."}),
-        "facts": version("facts", {"topic": "water", "facts": facts}),
+        "facts": version("facts", {"topic": "water", "facts": facts, "earlier": earlier}),
         "confirmed": version("confirmed", {"facts": others}),
         "narration": version(
             "narration",
@@ -149,7 +150,8 @@ def test_the_block_of_a_lesson_has_student_material_facts_and_narration():
         "Material source-2: water.pdf, 12 characters, begins: Water rises.",
         "Facts v2 about water:",
         "1. f-a Heat (chosen): It rises.",
-        "- f-z Rain (chosen, from the person or an earlier proposal)",
+        "2. f-s Snow (from the person or an earlier proposal)",
+        "3. f-z Rain (chosen, from the person or an earlier proposal)",
         "Narration v2, changed by the person: 60 s, english, reading level 4.5",
         f"- hook, 10 s: {('w ' * 200)[:160]}…",
         "Warning: the hook has no visual guidance",
@@ -157,6 +159,7 @@ def test_the_block_of_a_lesson_has_student_material_facts_and_narration():
         "Open question: the person is asked whether the narration is right.",
     ]
     assert lesson({}, choosing=False, reviewing=False) == "Student: nothing known yet"
+    assert "Snow" not in lesson(newest, choosing=False, reviewing=True)
     assert "It rises" not in lesson({"facts": newest["facts"]}, choosing=False, reviewing=False)
 
 

@@ -67,7 +67,7 @@ WALK = (
     ("lessons show LESSON", "", "Moon"),
     ("lessons versions LESSON", "", "v1"),
     ("lessons chat LESSON 'make the hook shorter'", "", "Rewritten"),
-    ("lessons diff LESSON v1 v2", "", "narration"),
+    ("lessons diff LESSON v1 v2", "", "hook: "),
     ("lessons restore LESSON v1", "", "as a new version"),
     ("lessons export LESSON moon.md", "", "Wrote"),
     ("lessons listen LESSON --save moon.mp3", "", "Wrote"),

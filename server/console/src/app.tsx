@@ -25,6 +25,7 @@ import "./styles/shell.css";
 import "./styles/home.css";
 import "./styles/workspace.css";
 import "./styles/inspect.css";
+import "./styles/campaigns.css";
 import { effect } from "@preact/signals";
 import { render, type ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";

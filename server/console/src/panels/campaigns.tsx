@@ -3,7 +3,6 @@ import { useState } from "preact/hooks";
 import { get, path } from "../api.ts";
 import { count, words } from "../format.ts";
 import type { Fields } from "../types.ts";
-import "../styles/campaigns.css";
 import { CampaignCard } from "../ui/campaign_card.tsx";
 import { BarChart, LineChart } from "../ui/chart.tsx";
 import { Icon } from "../ui/icon.tsx";
@@ -11,7 +10,7 @@ import { Empty } from "../ui/states.tsx";
 import { DataTable } from "../ui/table.tsx";
 import { useRead } from "../ui/use_read.ts";
 import { filterPairs, isOverTime, statementsOf, type Campaign, type Group } from "./campaign_data.ts";
-import type { PanelEntry, PanelProps } from "./panel.ts";
+import type { PanelProps } from "./panel.ts";
 
 const METRICS = ["count", "spend", "volume"] as const;
 
@@ -45,7 +44,7 @@ function show(id: string): void {
   card?.focus({ preventScroll: true });
 }
 
-function CampaignsPanel(props: PanelProps) {
+export function CampaignsPanel(props: PanelProps) {
   const [marked, mark] = useState<string[]>([]);
   const { result, aggregation, detected_filters: filters } = props.values as { result?: { total: number; campaigns: Campaign[] } | null; aggregation?: { groupBy: string; groups: Group[] } | null; detected_filters?: Fields };
   const [library] = useRead(() => get<{ notes: string[] }>("/api/campaigns?limit=1"), [props.revision]);
@@ -94,5 +93,3 @@ function CampaignsPanel(props: PanelProps) {
     </div>
   );
 }
-
-export const campaignsPanel: PanelEntry | null = { title: "Answer", view: CampaignsPanel };

@@ -2,16 +2,16 @@
 import { session } from "../store.ts";
 import type { Fields } from "../types.ts";
 import { adPanel } from "./ad.tsx";
-import { campaignsPanel } from "./campaigns.tsx";
 import { lessonPanel } from "./lesson.tsx";
 import { pagePanel } from "./page.tsx";
 import type { PanelEntry } from "./panel.ts";
 import { videoPanel } from "./video.tsx";
+import { later } from "../ui/later.tsx";
 
 /** A null entry has no panel of its own. */
 export const PANELS: Record<string, PanelEntry | null> = {
   ad: adPanel,
-  campaigns: campaignsPanel,
+  campaigns: { title: "Answer", view: later(() => import("./campaigns.tsx").then((one) => one.CampaignsPanel)) },
   lesson: lessonPanel,
   page: pagePanel,
   video: videoPanel,

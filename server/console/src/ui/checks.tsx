@@ -1,6 +1,7 @@
 // What was checked beside its rules: one line that says how many are not met, and a table.
 import { onPage } from "../api.ts";
 import { count } from "../format.ts";
+import { mayWrite } from "../store.ts";
 import { Failure } from "./states.tsx";
 import { useRead } from "./use_read.ts";
 
@@ -26,7 +27,7 @@ export function Checks({ of, read, when, onOpen }: { of: string; read: () => Pro
         <tbody>
           {checks.map((one) => (
             <tr key={one.rule} class={one.verdict}><td>{one.rule}</td><td>{one.measured}</td>{limits && <td>{one.limit}</td>}<td>{one.verdict}{one.remedy && <span class="help"> {onPage(one.remedy)}</span>}
-              {onOpen && one.elements?.map((part) => <button key={part} type="button" class="tag link" onClick={() => onOpen(part, one.rule)}>Edit {part}</button>)}
+              {onOpen && mayWrite.value && one.elements?.map((part) => <button key={part} type="button" class="tag link" onClick={() => onOpen(part, one.rule)}>Edit {part}</button>)}
             </td></tr>
           ))}
         </tbody>

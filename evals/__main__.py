@@ -16,7 +16,7 @@ from dotenv import load_dotenv
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from callsheet.state.errors import CallsheetError
+from callsheet.state.errors import CallsheetError, Invalid
 from evals import controls, pairs, recordings, reporting
 from evals.endpoints import RECORDED, EvalModel, model_plan, proxy_for, recorded_plan, settings_of
 from evals.judging import Judge
@@ -79,8 +79,13 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def chosen_tasks(options: argparse.Namespace) -> list[Task]:
-    """Return the tasks that the options leave, some of each workflow."""
+    """Return the tasks that the options leave, some of each workflow; `Invalid` for an id of none."""
     kits = [KITS[name] for name in options.only or KITS]
+    known = {name for kit in kits for task in kit.tasks() for name in (task.id, task.key)}
+    if unknown := {*(options.task or ())} - known:
+        raise Invalid(
+            f"there is no task {', '.join(sorted(unknown))}", remedy="see the ids in the files of evals/"
+        )
     left = [
         [
             task

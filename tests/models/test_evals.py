@@ -197,6 +197,8 @@ def test_the_command_replays_recordings_and_prints_results_and_errors(
     assert "; 0 problems" in shown, "the controls run with every evaluation"
     assert "✔ page_builder text-02" in shown
     assert "1/1 100%" in shown
+    assert main(["--task", "text-02", "--task", "text-00"]) == 2
+    assert "no task text-00" in capsys.readouterr().out
     assert main(["--model", "nobody/x"]) == 2
     assert "nobody" in capsys.readouterr().out
 

@@ -112,10 +112,16 @@ def test_the_page_offers_the_parameters_of_a_waiting_video_step_that_the_server_
 
 def test_the_sources_of_the_page_are_few_and_short() -> None:
     files = [file for file in (FOLDER / "src").rglob("*") if file.suffix in {".ts", ".tsx", ".css"}]
-    lengths = {file.name: len(file.read_text().splitlines()) for file in files}
+    lengths = {file: len(file.read_text().splitlines()) for file in files}
     assert sum(lengths.values()) <= SOURCE_LINES
     assert max(lengths.values()) <= FILE_LINES
     assert len((FOLDER / "film" / "film.ts").read_text().splitlines()) <= FILM_LINES
+
+
+def test_what_appears_takes_the_focus_once() -> None:
+    """A function that is made at each rendering would take it from the button that somebody has reached."""
+    for file in (FOLDER / "src").rglob("*.tsx"):
+        assert not re.search(r"ref=\{\(.*focus\(", file.read_text()), file
 
 
 def first_scripts() -> list[Path]:

@@ -75,3 +75,8 @@ export function startKeyboard(): void {
     return action();
   });
 }
+
+/** A `ref` that focuses what appears: one function, since a new one would take the focus at each rendering. */
+export function takeFocus(box: HTMLElement | null): void {
+  box?.focus();
+}

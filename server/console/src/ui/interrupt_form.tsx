@@ -2,6 +2,7 @@
 import { useState } from "preact/hooks";
 import { type Action, approveAll, askOf, choose, decide, rejectAll, type Choice } from "../interrupts.ts";
 import { count, line } from "../format.ts";
+import { takeFocus } from "../keyboard.ts";
 import { mayWrite } from "../store.ts";
 import type { Fields } from "../types.ts";
 import { Icon } from "./icon.tsx";
@@ -112,7 +113,7 @@ function ActionsForm({ actions, canSkip, busy, onAnswer }: AnswerProps & { actio
         <div class="field">
           <label>
             <span>Why not<span class="optional"> optional</span></span>
-            <input value={reason} onInput={(event) => setReason(event.currentTarget.value)} ref={(input) => input?.focus()} />
+            <input value={reason} onInput={(event) => setReason(event.currentTarget.value)} ref={takeFocus} />
           </label>
         </div>
       )}

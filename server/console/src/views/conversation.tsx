@@ -7,6 +7,7 @@ import { headline, sentenceOf } from "../interrupts.ts";
 import { receiptPieces, versionLink } from "../mentions.ts";
 import { artefactOf, WITHOUT_VERSIONS } from "../panels/index.ts";
 import { location } from "../router.ts";
+import { takeFocus } from "../keyboard.ts";
 import { mayWrite } from "../store.ts";
 import type { ThreadModel } from "../thread.ts";
 import type { Fields, Interrupt, TurnReceipt } from "../types.ts";
@@ -43,7 +44,7 @@ function Person({ item, thread }: { item: Extract<Item, { type: "person" }>; thr
     return (
       <form class="turn person editing" onSubmit={(event) => { event.preventDefault(); edit(false); void thread.resend(item.id, text.trim()).then((taken) => taken || edit(true)); }}>
         <label class="sr-only" for={`edit-${item.id}`}>Your request</label>
-        <textarea id={`edit-${item.id}`} rows={3} value={text} ref={(box) => box?.focus()} onInput={(event) => setText(event.currentTarget.value)} />
+        <textarea id={`edit-${item.id}`} rows={3} value={text} ref={takeFocus} onInput={(event) => setText(event.currentTarget.value)} />
         <p class="help">The conversation continues from before this message. What came after it stays in reach beside it; versions that were made stay.</p>
         <div class="actions end">
           <button type="button" class="button small" onClick={() => edit(false)}>Cancel</button>

@@ -187,15 +187,27 @@ export const figures = {};
 /** A test by its name, which the caller of this program knows too. */
 export const test = (name, run) => tests.push({ name, run });
 
+/** What a tab shows, in words, where the focus is, and how far the conversation is scrolled. */
+async function shownIn(tab) {
+  if (tab.isClosed()) return "a tab is closed";
+  const shown = await tab.evaluate(() => {
+    const focused = document.activeElement?.outerHTML.slice(0, 200);
+    const { scrollTop = 0, scrollHeight = 0, clientHeight = 0 } = document.querySelector(".conversation") ?? {};
+    return `the focus is on ${focused}; ${scrollTop} + ${clientHeight} of ${scrollHeight} px\n${document.body.innerText.slice(0, 3000)}`;
+  }).catch(String);
+  return `${tab.url()} shows, ${shown}`;
+}
+
 async function runOne({ name, run }) {
   const start = performance.now();
   let error = "";
+  model.reset();
   try {
     await run();
     const problems = tabs.flatMap((tab) => tab.problems);
     if (problems.length > 0) error = `the page reported ${problems.join("; ")}`;
   } catch (failure) {
-    error = `${failure.stack}\n${tabs.flatMap((tab) => tab.problems).join("\n")}`;
+    error = [failure.stack, ...tabs.flatMap((tab) => tab.problems), ...(await Promise.all(tabs.map(shownIn)))].join("\n");
     for (const [i, tab] of tabs.entries()) if (pictures && !tab.isClosed()) await tab.screenshot({ path: join(pictures, `failure-${i}.png`) }).catch(() => undefined);
   }
   for (const tab of tabs) await tab.context().close().catch(() => undefined);

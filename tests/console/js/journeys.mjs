@@ -549,8 +549,14 @@ test("a step is edited, another skipped, and one put earlier by keyboard while t
   await say(tab, "something else");
   await tab.getByRole("dialog").getByText(/This ends the plan: \d steps left/).waitFor();
   await tab.getByRole("button", { name: "Keep it" }).click();
+  const sizes = () => tab.locator(".conversation").evaluate(({ scrollHeight, clientHeight, scrollTop }) => ({ hidden: scrollHeight - clientHeight, scrollTop }));
+  const { width, height } = tab.viewportSize();
+  await tab.setViewportSize({ width, height: height + (await sizes()).hidden });
   await tab.locator(".turn.person").first().hover();
   await tab.getByRole("button", { name: "Edit and send again" }).first().click();
+  await until(async () => (await sizes()).hidden > 0, "the form makes the conversation longer than its box");
+  await tab.waitForTimeout(100);
+  assert.equal((await sizes()).scrollTop, 0, "the conversation moved away from who edits a message");
   await tab.getByLabel("Your request").fill("something other");
   await tab.getByRole("button", { name: "Send again", exact: true }).click();
   await tab.getByRole("dialog").getByText(/This ends the plan: \d steps left/).waitFor();
@@ -570,7 +576,8 @@ test("Home stops calling a thread running once the run has ended whose question 
   const body = { assistant_id: "scene_edit", input: { messages: [{ role: "user", content: "edit 2 scenes" }] }, context: { approve_plan: true } };
   await scripted.send("POST", `/threads/${thread}/runs/wait`, body);
   const tab = await open(scripted, "/");
-  await tab.locator(".question").getByRole("button", { name: "Approve all" }).click();
+  const question = tab.locator(".question", { has: tab.locator(`a[href="/c/${thread}"]`) });
+  await question.getByRole("button", { name: "Approve all" }).click();
   const row = tab.locator(".row", { has: tab.locator(`a[href="/c/${thread}"]`) }).last();
   await row.getByText("Running").waitFor();
   scripted.model.held = "";
@@ -631,8 +638,6 @@ test("words that come while the connection is gone are on the screen once it is 
   await tab.getByText("word59").waitFor();
   const shown = await tab.locator(".turn.model").first().innerText();
   assert.deepEqual(shown.match(/word\d+/g), Array.from({ length: 60 }, (_, i) => `word${i}`));
-  scripted.model.pieces = ["Done", "."];
-  scripted.model.paceMs = 0;
   await proxy.stop();
 });
 

@@ -85,8 +85,6 @@ test("words are on the screen as soon as their event arrives", async () => {
   await tab.getByLabel("What should be made?").fill("count");
   await tab.keyboard.press("Control+Enter");
   await tab.waitForFunction(() => window.delays.size >= 190);
-  scripted.model.paceMs = 0;
-  scripted.model.pieces = ["Done", "."];
   const [whole, own] = await tab.evaluate(() => [[...window.delays.values()], [...window.delays].map(([stamp, delay]) => Number(stamp) + delay - window.arrivals.get(stamp))]);
   figures.modelToScreenMs = { p50: quantile(whole, 0.5), p99: quantile(whole, 0.99) };
   figures.eventToScreenMs = { p50: quantile(own, 0.5), p99: quantile(own, 0.99) };

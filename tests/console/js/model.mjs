@@ -4,15 +4,23 @@ import { createServer } from "node:http";
 const BACKGROUND = { background: "#abcdef" };
 
 export class ScriptedModel {
-  /** Milliseconds between the pieces of a text. */
-  paceMs = 0;
-  /** Steps whose prompt contains this text wait until it is cleared. */
-  held = "";
-  /** Steps whose prompt contains this text get an answer that does not fit. */
-  refused = "";
-  /** Text for the next messages, as a list of pieces or a function that makes the piece of a number. */
-  pieces = ["Done", "."];
   count = 0;
+
+  constructor() {
+    this.reset();
+  }
+
+  /** Answer as before the first test: what a test sets is not left to the next. */
+  reset() {
+    /** Milliseconds between the pieces of a text. */
+    this.paceMs = 0;
+    /** Steps whose prompt contains this text wait until it is cleared. */
+    this.held = "";
+    /** Steps whose prompt contains this text get an answer that does not fit. */
+    this.refused = "";
+    /** Text for the next messages, as a list of pieces or a function that makes the piece of a number. */
+    this.pieces = ["Done", "."];
+  }
 
   async start() {
     this.server = createServer((request, reply) => {

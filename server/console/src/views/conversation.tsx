@@ -147,7 +147,7 @@ function WithoutMessages({ thread }: { thread: ThreadModel }) {
   return <Empty icon="edit" title={sources ? `This ${of.kind} was made from ${sources}` : `This ${of.kind} was made without messages`}>Say below what should change.</Empty>;
 }
 
-/** Closer to the end than this, new content is followed. */
+/** Once a person has scrolled down closer to the end than this, new content is followed again. */
 const NEAR_PX = 80;
 
 export function Conversation({ thread }: { thread: ThreadModel }) {
@@ -180,12 +180,19 @@ export function Conversation({ thread }: { thread: ThreadModel }) {
     let top = 0;
     const gap = () => box.scrollHeight - box.scrollTop - box.clientHeight;
     const note = () => {
-      if (gap() < NEAR_PX) stuck = true;
+      if (gap() <= 1) stuck = true;
       else if (box.scrollTop < top - 1) stuck = false; // only a person scrolls up
+      else if (box.scrollTop > top && gap() < NEAR_PX) stuck = true;
       top = box.scrollTop;
       setAway(!stuck);
     };
-    const follow = () => { if (stuck) box.scrollTop = box.scrollHeight; };
+    // Nothing moves under somebody who writes in it.
+    const writes = () => document.activeElement?.matches("input, textarea, select") && box.contains(document.activeElement);
+    const follow = () => {
+      if (!stuck || writes()) return;
+      box.scrollTop = box.scrollHeight;
+      top = box.scrollTop; // two moves before a drawing are one event
+    };
     const observer = new ResizeObserver(follow);
     observer.observe(content);
     observer.observe(box);

@@ -8,8 +8,8 @@ from typing import Any, Final, cast
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
-from callsheet.nodes.node import EPOCH_KEY
 from callsheet.server.engine.background import BackgroundTasks
+from callsheet.server.engine.cancellation import cancelled_outcome
 from callsheet.state.errors import Busy, Conflict, Fenced, Missing
 from callsheet.storage import tool_calls
 from callsheet.storage.artefacts.artefacts import delete_bound
@@ -17,7 +17,15 @@ from callsheet.storage.checkpoints import RedisSaver
 from callsheet.storage.redis import health
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.runs.overview import FAILED_STATUSES, record_failure
-from callsheet.storage.runs.records import OPEN_STATUSES, Action, CancelResult, Run, RunAttempt, RunOutcome
+from callsheet.storage.runs.records import (
+    OPEN_STATUSES,
+    Action,
+    CancelResult,
+    Ending,
+    Run,
+    RunAttempt,
+    RunOutcome,
+)
 from callsheet.storage.runs.runs import Runs
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import Thread
@@ -62,9 +70,9 @@ class RunFinalizer:
         return FINISHED_RUN_TTL_S if record.request["temporary"] else 0
 
     async def cancel(self, thread: str, run: str, action: Action) -> tuple[CancelResult, str]:
-        """Cancel a run as `Runs.cancel`; delete the checkpoints of one that is rolled back.
+        """Cancel a run as `Runs.cancel`; end one that no process executes.
 
-        If no process executes it, its thread is held meanwhile, so that no other run reads them.
+        Its thread is held meanwhile, so that no other run reads checkpoints that are rolled back.
         """
         result = await self._runs.cancel(thread, run, action)
         if result[0] != "free":
@@ -73,13 +81,14 @@ class RunFinalizer:
         if held is None:
             return "over", ""
         # Another attempt that has it by now finds the cancellation, and does the same.
-        return await self._roll_back(held) if isinstance(held, RunAttempt) else ("asked", "")
+        return await self._end(held, action) if isinstance(held, RunAttempt) else ("asked", "")
 
-    async def _roll_back(self, attempt: RunAttempt) -> tuple[CancelResult, str]:
-        names = {"thread_id": attempt.thread, "run_id": attempt.run, EPOCH_KEY: attempt.epoch}
+    async def _end(self, attempt: RunAttempt, action: Action) -> tuple[CancelResult, str]:
+        ending: Ending = "rolled-back" if action == "rollback" else "interrupted"
         try:
-            await cast("RedisSaver", self._saver).adelete_own_run({"configurable": names})
-            following = await self._runs.finish(attempt, await self._runs.rolled_back(attempt.thread))
+            saver = cast("RedisSaver", self._saver)
+            outcome = await cancelled_outcome(self._runs, saver, attempt, ending)
+            following = await self._runs.finish(attempt, outcome)
         except Fenced:
             # The attempt that has the thread by now finds the cancellation, and does the same.
             return "asked", ""

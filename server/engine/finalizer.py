@@ -134,19 +134,21 @@ class RunFinalizer:
             await self._runs.mark_webhook_called(thread, run)
         if record and record.status not in OPEN_STATUSES:
             await self._runs.unlist(record, record.updated_ms)
-        # A temporary thread without a record has its run's id.
-        is_temporary = thread == run or (record is not None and record.request["temporary"])
-        if is_temporary and not await self._delete_temporary(thread, run, record):
-            await self._runs.schedule_check(thread, run, FINISHED_RUN_TTL_S)
-        else:
+        if await self._delete_temporary(thread, run, record):
             await self._runs.unschedule_check(thread, run)
+        else:
+            await self._runs.schedule_check(thread, run, FINISHED_RUN_TTL_S)
 
     async def _delete_temporary(self, thread: str, run: str, record: Run | None) -> bool:
-        """Delete a temporary thread; return False if that must be repeated later."""
+        """Delete the thread if it is temporary; return False if that must be repeated later."""
+        # A temporary thread without a record has its run's id.
+        has_record = thread != run
+        if record and has_record and not record.request["temporary"]:
+            return True
         if record and not await self._is_expired(record):
             return False
-        if record and thread != run:
-            return await self._delete_recorded(record)
+        if has_record:
+            return await self._delete_recorded(thread, run, record)
         await self._saver.adelete_thread(thread)
         if record:
             await tool_calls.forget_thread(self._storage, record.owner, thread)
@@ -154,19 +156,22 @@ class RunFinalizer:
         await self._runs.delete_all(thread)
         return True
 
-    async def _delete_recorded(self, record: Run) -> bool:
+    async def _delete_recorded(self, name: str, run: str, record: Run | None) -> bool:
         """Delete the thread of an unwatched run; one that waits for a person, or was answered, stays.
 
-        Returns False if the thread is in use, such as by an export, so that this must be repeated.
+        A run that was rolled back has no record. Returns False if the thread is in use, such as by an export,
+        so that this must be repeated.
         """
+        thread = await (
+            threads.find(self._storage, name, record.owner)
+            if record
+            else threads.find_made_for(self._storage, name, run)
+        )
+        if thread is None or thread.status == "interrupted":
+            return True
         try:
-            thread = await threads.get(self._storage, record.thread, record.owner)
-            if thread.status != "interrupted":
-                held = threads.hold(
-                    self._storage, thread.id, thread.owner, deletes=True, newest_run=record.id
-                )
-                async with held:
-                    await erase_thread(self._storage, self._saver, thread)
+            async with threads.hold(self._storage, name, thread.owner, deletes=True, newest_run=run):
+                await erase_thread(self._storage, self._saver, thread)
         except (Conflict, Missing):
             pass
         except Busy:

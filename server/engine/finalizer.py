@@ -165,7 +165,7 @@ class RunFinalizer:
         thread = await (
             threads.find(self._storage, name, record.owner)
             if record
-            else threads.find_made_for(self._storage, name, run)
+            else threads.find_of_run(self._storage, name, run)
         )
         if thread is None or thread.status == "interrupted":
             return True

@@ -29,7 +29,7 @@ local before = redis.call('HMGET', KEYS[1], 'owner', 'token', 'createdMs')
 if before[1] then return before[2] == ARGV[1] and before[3] or '' end
 redis.call('HSET', KEYS[1], 'token', ARGV[1], 'owner', ARGV[2], 'graph', ARGV[3], 'metadata', ARGV[4],
   'ttl', ARGV[5], 'createdMs', now, 'updatedMs', now, 'stateUpdatedMs', now)
-if ARGV[6] ~= '' then redis.call('HSET', KEYS[1], 'madeFor', ARGV[6]) end
+if ARGV[6] ~= '' then redis.call('HSET', KEYS[1], 'ownRun', ARGV[6]) end
 return now
 """)
 
@@ -171,6 +171,8 @@ class Thread:
     """`{"ttl": minutes, "strategy": "delete" | "keep_latest"}`, counted from the last update."""
     token: str = ""
     """Token of the call that created it."""
+    is_importing: bool = False
+    """True until its import has written all of it."""
 
     @property
     def is_stored(self) -> bool:
@@ -204,7 +206,7 @@ class NewThread:
     ttl: Mapping[str, Any] | None = None
     token: str = field(default_factory=lambda: str(uuid.uuid4()))
     """Distinguishes the thread of this call from an existing one."""
-    made_for: str = ""
+    own_run: str = ""
     """Run with which the thread is deleted, if nobody uses it otherwise; empty for none."""
 
 
@@ -214,7 +216,7 @@ async def create(storage: Storage, new: NewThread, *, or_get: bool = False) -> T
     Raises `Conflict` for an id in use.
     """
     ttl = json.dumps(new.ttl) if new.ttl else ""
-    args = [new.token, new.owner, new.graph, json.dumps(new.metadata), ttl, new.made_for]
+    args = [new.token, new.owner, new.graph, json.dumps(new.metadata), ttl, new.own_run]
     call = ScriptCall(_CREATE, [keys.thread_meta(new.id)], args)
     created_ms = await thread_search.write_announced(storage.redis, new.owner, new.id, call)
     if created_ms:
@@ -281,10 +283,10 @@ async def find(storage: Storage, thread_id: str, owner: str) -> Thread | None:
     return _record(thread_id, await hgetall(storage.redis, keys.thread_meta(thread_id)), owner)
 
 
-async def find_made_for(storage: Storage, thread_id: str, run: str) -> Thread | None:
+async def find_of_run(storage: Storage, thread_id: str, run: str) -> Thread | None:
     """Return the thread if it was made for this run, whoever owns it."""
     fields = await hgetall(storage.redis, keys.thread_meta(thread_id))
-    is_own = fields.get(b"madeFor", b"").decode() == run
+    is_own = fields.get(b"ownRun", b"").decode() == run
     return _record(thread_id, fields, fields.get(b"owner", b"").decode()) if is_own else None
 
 
@@ -557,6 +559,7 @@ def _record(thread_id: str, fields: Mapping[bytes, bytes], owner: str) -> Thread
         int(text.get("stateUpdatedMs", created_ms)),
         _json(text, "ttl"),
         text.get("token", ""),
+        "import" in text,
     )
 
 

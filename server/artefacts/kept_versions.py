@@ -118,7 +118,7 @@ class VersionRetention:
         meta = await artefact.meta()
         thread = await threads.find(self._ctx.storage, meta.get("thread") or "-", one.owner)
         # The states that an import has yet to write may need any version.
-        is_changing = "importing" in meta or (thread and thread.status == "busy")
+        is_changing = thread and (thread.status == "busy" or thread.is_importing)
         if meta.get("owner") != one.owner or is_changing:
             return None
         needed: _Needed = defaultdict(set)

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 from callsheet.server.engine.encoding import Event, ValuesEvent
 from callsheet.server.engine.repeated_events import RepeatedEvents
 from callsheet.server.engine.stored_values import StoredValues, without_values_of
+from callsheet.state.errors import Fenced
 from callsheet.storage.checkpoints.context import CheckpointRef
 from callsheet.storage.redis.scripts import ScriptCall
 from callsheet.storage.runs.events import NewEvent
@@ -85,6 +86,7 @@ class EventPublisher:
         """Store requests whose events may not have arrived yet."""
         self._blocked = False
         """True while the caller of `publish` waits."""
+        self._is_drained = False
         self._sending: asyncio.Task[None] | None = None
         self._due: asyncio.TimerHandle | None = None
 
@@ -139,12 +141,16 @@ class EventPublisher:
                 return
 
     async def drain(self) -> list[NewEvent]:
-        """Stop sending and return the unsent events, which leave with the run's end; raises as `flush`."""
+        """Stop sending and return the unsent events, which leave with the run's end; raises as `flush`.
+
+        From then on nothing is stored: LangGraph does not wait for the writes of tasks that it cancels.
+        """
         self._unschedule()
         for event in self._early.values():
             self._queue(event)
         unsent, self._waiting = self._waiting, []
         await self.flush()
+        self._is_drained = True
         return [self._sendable(event) for event in unsent]
 
     def stamp(self, event: Event | NewEvent) -> NewEvent:
@@ -206,6 +212,8 @@ class EventPublisher:
 
     async def _store(self, calls: Sequence[ScriptCall], checkpoint: str = "") -> list[Any]:
         self._raise_failure()
+        if self._is_drained:
+            raise Fenced(f"run {self._attempt.run!r} ends, and its late writes are not stored")
         request = _StoreRequest(calls, asyncio.get_running_loop().create_future(), checkpoint)
         self._requests.append(request)
         if not self._is_sending:

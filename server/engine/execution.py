@@ -5,7 +5,6 @@ run; otherwise the input never arrived and is passed again.
 """
 
 import asyncio
-import json
 import logging
 import time
 import uuid
@@ -26,6 +25,7 @@ from langgraph.types import Command, Interrupt, Send, StateSnapshot
 from callsheet.nodes.node import EPOCH_KEY, OWNER_KEY, RESUMES_KEY, RUN_KEY
 from callsheet.server.engine import graph_factory
 from callsheet.server.engine.attempt_log import log_crash
+from callsheet.server.engine.cancellation import cancelled_outcome, interrupt_views, withdraw_answers
 from callsheet.server.engine.encoding import (
     Event,
     EventTranslator,
@@ -133,9 +133,8 @@ class RunExecution:
         """
         try:
             ended = await self._execute()
-            if ended.ending == "rolled-back" or isinstance(self.error, BudgetUsedUp):
-                ended = await self._undo(ended)
             unsent = await self.publisher.drain()
+            ended = await self._settle(ended)
             last = [self.publisher.stamp(event) for event in ended.final_events]
             return replace(ended, final_events=[*unsent, *last])
         except Drained:
@@ -146,8 +145,12 @@ class RunExecution:
 
     async def _execute(self) -> RunOutcome:
         try:
-            async with asyncio.timeout(self.timeout_s) as limit, self._own_graph() as self.graph:
-                return await self._earlier_cancellation() or await self._work_under_lease()
+            async with asyncio.timeout(self.timeout_s) as limit:
+                # First of all: the run's graph may not load any more.
+                if ended := await self._earlier_cancellation():
+                    return ended
+                async with self._own_graph() as self.graph:
+                    return await self._work_under_lease()
         except (Fenced, Drained, StorageDown):
             # Not the run's fault: it continues, here or in another process.
             raise
@@ -245,6 +248,8 @@ class RunExecution:
         if not self._has_own_checkpoint(before):
             # Only before this run's first checkpoint; later it would fork from the old one again.
             config["configurable"] |= self.run.request.get("checkpoint") or {}
+        if self._continues:
+            await self._saver.akeep_pending(config)
         translator = self._translator()
         await self._recall_events(before)
         await self._publish_answers()
@@ -280,7 +285,7 @@ class RunExecution:
 
     async def _has_values(self, state: StateSnapshot) -> bool:
         """Return whether the step of a checkpoint changed its values, so that LangGraph streamed them."""
-        stored = await cast("RedisSaver", self.graph.checkpointer).aget_tuple(state.config)
+        stored = await self._saver.aget_tuple(state.config)
         updated = stored and stored.checkpoint.get("updated_channels")
         shown = output_values(self.graph, state.values)
         return updated is None or not isinstance(shown, Mapping) or bool({*updated} & {*shown})
@@ -345,6 +350,11 @@ class RunExecution:
                 remedy="look at the logs of those processes",
             )
 
+    @property
+    def _continues(self) -> bool:
+        """True for a run that goes on with the thread's unfinished tasks, such as an answer."""
+        return bool(self.run.request["command"]) or self.run.request["input"] is None
+
     def _has_own_checkpoint(self, newest: StateSnapshot | None) -> bool:
         """Return True if an earlier attempt at this run has stored a checkpoint."""
         return newest is not None and (newest.metadata or {}).get(RUN_KEY) == self.run.id
@@ -405,16 +415,24 @@ class RunExecution:
         words = answer_in_words(state.values) if reads else ""
         return RunOutcome("success", standing, interrupts, answer=answer, words=words, final_events=events)
 
-    async def _undo(self, outcome: RunOutcome) -> RunOutcome:
-        """Delete the run's checkpoints; return the outcome that leaves the thread as before the run.
+    @property
+    def _saver(self) -> RedisSaver:
+        return cast("RedisSaver", self.graph.checkpointer)
 
-        The thread is still held, so that no other run reads them. Raises `Fenced` if it is not.
+    async def _settle(self, outcome: RunOutcome) -> RunOutcome:
+        """Remove what the run must not leave, and return the outcome with what waits on the thread.
+
+        The thread is still held, so that no other run reads it. Raises `Fenced` if it is not.
         """
-        config = self._config()
-        await cast("RedisSaver", self.graph.checkpointer).adelete_own_run(config)
-        if outcome.ending == "rolled-back":
-            return await self.runs.rolled_back(self.attempt.thread)
-        return _outcome_with_state(await self.graph.aget_state(_newest_config(config)), outcome)
+        if outcome.ending in {"rolled-back", "interrupted"}:
+            return await cancelled_outcome(self.runs, self._saver, self.attempt, outcome.ending)
+        if isinstance(self.error, BudgetUsedUp):
+            config = self._config()
+            await self._saver.adelete_own_run(config)
+            return _outcome_with_state(await self.graph.aget_state(_newest_config(config)), outcome)
+        if outcome.ending != "success" and self._continues:
+            await withdraw_answers(self._saver, self.attempt)
+        return outcome
 
     def _refusal(self, error: Conflict, state: StateSnapshot | None) -> RunOutcome:
         """Return the outcome of a run that was refused; the thread stays as it is."""
@@ -432,10 +450,7 @@ class RunExecution:
         return self._cancellation() if self.cancelled else None
 
     def _cancellation(self) -> RunOutcome:
-        record = {"error": "UserInterrupt", "message": "the run was cancelled"}
-        if self.cancelled == "rollback":
-            return RunOutcome("rolled-back")
-        return RunOutcome("interrupted", "interrupted", error=record)
+        return RunOutcome("rolled-back" if self.cancelled == "rollback" else "interrupted")
 
 
 @contextmanager
@@ -520,7 +535,7 @@ def pending_interrupts(state: StateSnapshot) -> list[Interrupt]:
 def interrupts_by_task(state: StateSnapshot) -> dict[str, list[dict[str, Any]]]:
     """Return the pending interrupts by task, in the shape of LangGraph's clients."""
     return {
-        task.id: [{"id": each.id, "value": json.loads(dumps(each.value))} for each in task.interrupts]
+        task.id: interrupt_views(task.interrupts)
         for task in state.tasks
         if task.interrupts and task.result is None
     }

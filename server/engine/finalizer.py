@@ -8,8 +8,8 @@ from typing import Any, Final, cast
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
-from callsheet.nodes.node import EPOCH_KEY
 from callsheet.server.engine.background import BackgroundTasks
+from callsheet.server.engine.cancellation import cancelled_outcome
 from callsheet.state.errors import Busy, Conflict, Fenced, Missing
 from callsheet.storage import tool_calls
 from callsheet.storage.artefacts.artefacts import delete_bound
@@ -17,7 +17,15 @@ from callsheet.storage.checkpoints import RedisSaver
 from callsheet.storage.redis import health
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.runs.overview import FAILED_STATUSES, record_failure
-from callsheet.storage.runs.records import OPEN_STATUSES, Action, CancelResult, Run, RunAttempt, RunOutcome
+from callsheet.storage.runs.records import (
+    OPEN_STATUSES,
+    Action,
+    CancelResult,
+    Ending,
+    Run,
+    RunAttempt,
+    RunOutcome,
+)
 from callsheet.storage.runs.runs import Runs
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import Thread
@@ -62,9 +70,9 @@ class RunFinalizer:
         return FINISHED_RUN_TTL_S if record.request["temporary"] else 0
 
     async def cancel(self, thread: str, run: str, action: Action) -> tuple[CancelResult, str]:
-        """Cancel a run as `Runs.cancel`; delete the checkpoints of one that is rolled back.
+        """Cancel a run as `Runs.cancel`; end one that no process executes.
 
-        If no process executes it, its thread is held meanwhile, so that no other run reads them.
+        Its thread is held meanwhile, so that no other run reads checkpoints that are rolled back.
         """
         result = await self._runs.cancel(thread, run, action)
         if result[0] != "free":
@@ -73,13 +81,14 @@ class RunFinalizer:
         if held is None:
             return "over", ""
         # Another attempt that has it by now finds the cancellation, and does the same.
-        return await self._roll_back(held) if isinstance(held, RunAttempt) else ("asked", "")
+        return await self._end(held, action) if isinstance(held, RunAttempt) else ("asked", "")
 
-    async def _roll_back(self, attempt: RunAttempt) -> tuple[CancelResult, str]:
-        names = {"thread_id": attempt.thread, "run_id": attempt.run, EPOCH_KEY: attempt.epoch}
+    async def _end(self, attempt: RunAttempt, action: Action) -> tuple[CancelResult, str]:
+        ending: Ending = "rolled-back" if action == "rollback" else "interrupted"
         try:
-            await cast("RedisSaver", self._saver).adelete_own_run({"configurable": names})
-            following = await self._runs.finish(attempt, await self._runs.rolled_back(attempt.thread))
+            saver = cast("RedisSaver", self._saver)
+            outcome = await cancelled_outcome(self._runs, saver, attempt, ending)
+            following = await self._runs.finish(attempt, outcome)
         except Fenced:
             # The attempt that has the thread by now finds the cancellation, and does the same.
             return "asked", ""
@@ -125,19 +134,21 @@ class RunFinalizer:
             await self._runs.mark_webhook_called(thread, run)
         if record and record.status not in OPEN_STATUSES:
             await self._runs.unlist(record, record.updated_ms)
-        # A temporary thread without a record has its run's id.
-        is_temporary = thread == run or (record is not None and record.request["temporary"])
-        if is_temporary and not await self._delete_temporary(thread, run, record):
-            await self._runs.schedule_check(thread, run, FINISHED_RUN_TTL_S)
-        else:
+        if await self._delete_temporary(thread, run, record):
             await self._runs.unschedule_check(thread, run)
+        else:
+            await self._runs.schedule_check(thread, run, FINISHED_RUN_TTL_S)
 
     async def _delete_temporary(self, thread: str, run: str, record: Run | None) -> bool:
-        """Delete a temporary thread; return False if that must be repeated later."""
+        """Delete the thread if it is temporary; return False if that must be repeated later."""
+        # A temporary thread without a record has its run's id.
+        has_record = thread != run
+        if record and has_record and not record.request["temporary"]:
+            return True
         if record and not await self._is_expired(record):
             return False
-        if record and thread != run:
-            return await self._delete_recorded(record)
+        if has_record:
+            return await self._delete_recorded(thread, run, record)
         await self._saver.adelete_thread(thread)
         if record:
             await tool_calls.forget_thread(self._storage, record.owner, thread)
@@ -145,19 +156,22 @@ class RunFinalizer:
         await self._runs.delete_all(thread)
         return True
 
-    async def _delete_recorded(self, record: Run) -> bool:
+    async def _delete_recorded(self, name: str, run: str, record: Run | None) -> bool:
         """Delete the thread of an unwatched run; one that waits for a person, or was answered, stays.
 
-        Returns False if the thread is in use, such as by an export, so that this must be repeated.
+        A run that was rolled back has no record. Returns False if the thread is in use, such as by an export,
+        so that this must be repeated.
         """
+        thread = await (
+            threads.find(self._storage, name, record.owner)
+            if record
+            else threads.find_of_run(self._storage, name, run)
+        )
+        if thread is None or thread.status == "interrupted":
+            return True
         try:
-            thread = await threads.get(self._storage, record.thread, record.owner)
-            if thread.status != "interrupted":
-                held = threads.hold(
-                    self._storage, thread.id, thread.owner, deletes=True, newest_run=record.id
-                )
-                async with held:
-                    await erase_thread(self._storage, self._saver, thread)
+            async with threads.hold(self._storage, name, thread.owner, deletes=True, newest_run=run):
+                await erase_thread(self._storage, self._saver, thread)
         except (Conflict, Missing):
             pass
         except Busy:

@@ -19,6 +19,7 @@ from callsheet.nodes.node import EPOCH_KEY
 from callsheet.server.engine import answers
 from callsheet.server.engine.attempt_log import log_attempt
 from callsheet.server.engine.background import cancel_and_wait, run_periodically
+from callsheet.server.engine.cancellation import withdraw_answers
 from callsheet.server.engine.crash_loop import CrashLoopIsolation
 from callsheet.server.engine.encoding import ProtocolEncoder
 from callsheet.server.engine.event_bus import EventBus
@@ -522,6 +523,7 @@ class Worker:
         error = overdue_error(run, self._options.max_wait_s)
         with self._observe(record) as tell, log_attempt(record, attempt) as line:
             outcome = failed_outcome(error)
+            await withdraw_answers(cast("RedisSaver", self._saver), attempt)
             await self._finish(record, attempt, outcome)
             tell(outcome.ending)
             self._observer.count_failure(record.graph, error)

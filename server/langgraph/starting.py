@@ -224,6 +224,8 @@ async def _validate_stateless(
     temporary_id, kept_id = stateless_thread_ids(run)
     thread = kept_id if keep or recorded else temporary_id
     new = _new_thread(ctx, thread, owner, assistant) if keep or recorded else None
+    if new and not keep:
+        new = replace(new, own_run=run)
     graph = ctx.graphs[assistant.graph_id]
     await _check_input(graph, body, None)
     server = RunContext(thread, run, owner, context_names(graph), temporary=not keep)

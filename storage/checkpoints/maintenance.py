@@ -7,7 +7,7 @@ from typing import Any, Final
 from callsheet.state.errors import Invalid
 from callsheet.storage.checkpoints import thread_index
 from callsheet.storage.checkpoints.codec import decode_name, encode_name
-from callsheet.storage.checkpoints.context import Operation, SaverContext
+from callsheet.storage.checkpoints.context import CheckpointRef, Operation, SaverContext
 from callsheet.storage.checkpoints.lua import HEADERS, THREAD
 from callsheet.storage.checkpoints.message_log import new_mark
 from callsheet.storage.checkpoints.writing import FENCED, AttemptFence, takeover_error
@@ -154,10 +154,118 @@ return sweep(kept, ARGV[1])
 """
 )
 
+_PENDING: Final = r"""
+-- The pending writes from before a run: the run, and for each checkpoint its field and its writes.
+local PENDING = '\1p'
+
+local function newest_fields()
+  local fields, seen, all = {}, {}, members()
+  for at = #all, 1, -1 do
+    local name = namespace(all[at])
+    if not seen[name] then seen[name] = true; fields[#fields + 1] = field_of(all[at]) end
+  end
+  return fields
+end
+
+local function pending_at(field) return redis.call('ZRANGEBYLEX', writes, writes_range(field)) end
+
+local function pending_before(run)
+  local stored = redis.call('HGET', records, PENDING)
+  local before = stored and cmsgpack.unpack(stored)
+  return before and before[1] == run and before
+end
+
+local function add_pending(field, pending, first)
+  if redis.call('HEXISTS', records, field) == 0 then return end
+  for at = first, #pending do redis.call('ZADD', writes, 0, pending[at]) end
+end
+
+local function restore_pending(run)
+  local before = pending_before(run)
+  if not before then return end
+  for _, field in ipairs(newest_fields()) do
+    redis.call('ZREMRANGEBYLEX', writes, writes_range(field))
+  end
+  for at = 2, #before do
+    redis.call('ZREMRANGEBYLEX', writes, writes_range(before[at][1]))
+    add_pending(before[at][1], before[at], 2)
+  end
+  redis.call('HDEL', records, PENDING)
+end
+
+-- By task: its interrupt, its answers, and whether it has a result.
+local NO_RESULT = {__error__ = true, __scheduled__ = true, __interrupt__ = true, __resume__ = true}
+local function tasks_of(field, pending)
+  local tasks = {}
+  for _, member in ipairs(pending) do
+    local write = string.sub(member, #field + 2)
+    local name, channel = string.match(write, '^[^%z]*%z([^%z]*)%z[^%z]*%z([^%z]*)%z')
+    local task = tasks[name] or {answers = {}}
+    tasks[name] = task
+    if channel == '__interrupt__' then task.interrupt = member end
+    if channel == '__resume__' then table.insert(task.answers, member) end
+    task.has_result = task.has_result or not NO_RESULT[channel]
+  end
+  return tasks
+end
+
+-- A task that did not end, and asks what it asked before the run, has the answers from before the run.
+local function withdraw_answers(run)
+  local before, earlier = pending_before(run), {}
+  if not before then return 0 end
+  for at = 2, #before do
+    local field = table.remove(before[at], 1)
+    earlier[field] = tasks_of(field, before[at])
+  end
+  for _, field in ipairs(newest_fields()) do
+    for name, task in pairs(tasks_of(field, pending_at(field))) do
+      local was = (earlier[field] or {})[name] or {answers = {}}
+      if not task.has_result and task.interrupt == was.interrupt then
+        for _, answer in ipairs(task.answers) do redis.call('ZREM', writes, answer) end
+        for _, answer in ipairs(was.answers) do redis.call('ZADD', writes, 0, answer) end
+      end
+    end
+  end
+  return 1
+end
+"""
+
+_KEEP_PENDING: Final = Script(
+    THREAD
+    + HEADERS
+    + _PENDING
+    + r"""
+local epoch, run, given = unpack(ARGV, 1, 3)
+if fenced(epoch) then return -2 end
+if redis.call('EXISTS', records) == 0 then return 0 end
+-- An earlier attempt at the run may have left its answers.
+if withdraw_answers(run) == 1 then return 0 end
+local fields, kept = newest_fields(), {run}
+if given ~= '' then fields[#fields + 1] = given end
+for _, field in ipairs(fields) do
+  local pending = pending_at(field)
+  table.insert(pending, 1, field)
+  if field == given or #pending > 1 then kept[#kept + 1] = pending end
+end
+return redis.call('HSET', records, PENDING, cmsgpack.pack(kept))
+"""
+)
+
+_WITHDRAW_ANSWERS: Final = Script(
+    THREAD
+    + HEADERS
+    + _PENDING
+    + r"""
+if fenced(ARGV[1]) then return -2 end
+return withdraw_answers(ARGV[2])
+"""
+)
+
 _DELETE_FOR_RUNS: Final = Script(
     THREAD
     + HEADERS
     + _SWEEP
+    + _PENDING
     + r"""
 local deleted, kept = {}, {}
 if fenced(ARGV[2]) then return -2 end
@@ -166,7 +274,9 @@ for _, member in ipairs(members()) do
   local field = field_of(member)
   if not deleted[run_of(header(redis.call('HGET', records, field)))] then kept[field] = true end
 end
-return sweep(kept, ARGV[1])
+local left = sweep(kept, ARGV[1])
+if ARGV[2] ~= '' and left ~= 0 then restore_pending(ARGV[3]) end
+return left
 """
 )
 
@@ -244,13 +354,38 @@ def delete(context: SaverContext, thread: str) -> Operation[None]:
     context.logs.remove(thread)
 
 
+def keep_pending(context: SaverContext, ref: CheckpointRef, run: str, fence: AttemptFence) -> Operation[None]:
+    """Keep the pending writes from before a run that continues the thread's state.
+
+    The run adds its own to them, at checkpoints of earlier runs: `delete_for_runs` restores what there was.
+    Another attempt at the run begins as `withdraw_answers`. Raises `Fenced`.
+    """
+    given = ref.field if ref.checkpoint else b""
+    own_keys = (*context.policy.keys(ref.thread), fence.key)
+    (reply,) = yield [ScriptCall(_KEEP_PENDING, own_keys, (fence.epoch, encode_name(run), given))]
+    if reply == FENCED:
+        raise takeover_error(ref.thread)
+
+
+def withdraw_answers(context: SaverContext, thread: str, run: str, fence: AttemptFence) -> Operation[None]:
+    """Remove the run's answers to questions whose task has not ended: they wait for others.
+
+    LangGraph keeps such answers, and would give them instead of later ones. Twice is safe; raises `Fenced`.
+    """
+    own_keys = (*context.policy.keys(thread), fence.key)
+    (reply,) = yield [ScriptCall(_WITHDRAW_ANSWERS, own_keys, (fence.epoch, encode_name(run)))]
+    if reply == FENCED:
+        raise takeover_error(thread)
+
+
 def delete_for_runs(
     context: SaverContext, runs: Sequence[str], thread: str = "", fence: AttemptFence | None = None
 ) -> Operation[None]:
     """Delete every checkpoint of the runs, on any thread.
 
-    Raises `Fenced`, with nothing deleted, if the attempt does not have its `thread` any more. A
-    thread that loses its last checkpoint stays in the index, because another process may be writing to it.
+    With a fence, which is that of the only run, what `keep_pending` kept for it is there again. Raises
+    `Fenced`, with nothing deleted, if the attempt does not have its `thread` any more. A thread that loses
+    its last checkpoint stays in the index, because another process may be writing to it.
     """
     policy, names = context.policy, list(map(encode_name, runs))
     if not names:

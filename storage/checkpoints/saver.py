@@ -232,8 +232,29 @@ class RedisSaver(BaseCheckpointSaver[int]):
         """Delete every checkpoint whose metadata has one of the run ids."""
         await self._execute(maintenance.delete_for_runs(self._context, run_ids))
 
+    async def akeep_pending(self, config: RunnableConfig) -> None:
+        """Keep the thread's pending writes as they are before the config's run, for `adelete_own_run`.
+
+        Raises `Fenced` if a later attempt has the thread.
+        """
+        ref, run = checkpoint_ref(config), str(config["configurable"]["run_id"])
+        if fence := self._fence_of(config, ref.thread):
+            await self._execute(maintenance.keep_pending(self._context, ref, run, fence))
+
+    async def awithdraw_answers(self, config: RunnableConfig) -> None:
+        """Have the questions wait that the config's run has answered in a task that did not end.
+
+        Raises `Fenced` if a later attempt has the thread.
+        """
+        thread, run = str(config["configurable"]["thread_id"]), str(config["configurable"]["run_id"])
+        if fence := self._fence_of(config, thread):
+            await self._execute(maintenance.withdraw_answers(self._context, thread, run, fence))
+
     async def adelete_own_run(self, config: RunnableConfig) -> None:
-        """Delete every checkpoint of the config's run; raises `Fenced` if a later attempt has the thread."""
+        """Delete every checkpoint of the config's run, and its writes at those of earlier runs.
+
+        Raises `Fenced` if a later attempt has the thread.
+        """
         thread, run = str(config["configurable"]["thread_id"]), str(config["configurable"]["run_id"])
         fence = self._fence_of(config, thread)
         await self._execute(maintenance.delete_for_runs(self._context, [run], thread, fence))

@@ -20,7 +20,7 @@ Action = Literal["interrupt", "rollback"]
 """Kind of cancellation: keep the effects of the run, or undo them."""
 CancelResult = Literal["ended", "over", "asked", "free"]
 """Result of a cancellation: ended now; had ended before; requested from the process that runs it; or
-recorded for whoever claims it, since no process executes it and its checkpoints go first."""
+recorded for whoever claims it, since no process executes it and its checkpoints are read or deleted first."""
 Verdict = Literal["start", "queued", "later", "attached", "replay", "changed"]
 """Result of a run request: may start; waits in the queue; waits for its time; joins the open run of the same
 request; repeats its finished run; or is not recorded, since the thread does not meet the precondition."""

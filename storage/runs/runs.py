@@ -277,7 +277,7 @@ class Runs:
     async def cancel(self, thread: str, run: str, action: Action) -> tuple[CancelResult, str]:
         """Cancel a run; return the result and the id of the next active run, or "".
 
-        A run that a process executes ends when that process notices. The rollback of one that may have
+        A run that a process executes ends when that process notices. The cancellation of one that may have
         checkpoints is only recorded, for the attempt that ends it. Raises `Missing` for an unknown run.
         """
         result, next_run = _texts(await self._call_once(scripts.CANCEL, thread, run, action))

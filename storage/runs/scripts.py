@@ -299,7 +299,7 @@ return id
 
 CANCEL: Final = _once("""
 local id, action = ARGV[1], ARGV[2]
-local status = redis.call('HGET', run_key(id), 'status')
+local status, attempt = unpack(redis.call('HMGET', run_key(id), 'status', 'attempt'))
 if not status then return {'missing', ''} end
 if status ~= 'pending' and status ~= 'running' then return {'over', ''} end
 local ending = action == 'rollback' and 'rolled-back' or 'interrupted'
@@ -314,8 +314,9 @@ if redis.call('EXISTS', lease) == 1 then
   announce('cancel')
   return {'asked', ''}
 end
-if action == 'rollback' then return {'free', ''} end
--- No process executes it. The new epoch fences a process that is late.
+-- No process executes it. Whoever ends it reads what its attempts have left, or removes it.
+if action == 'rollback' or attempt then return {'free', ''} end
+-- The new epoch fences a process that is late.
 redis.call('HINCRBY', meta, 'epoch', 1)
 end_run(id, ending)
 local next = activate_next()

@@ -29,6 +29,7 @@ local before = redis.call('HMGET', KEYS[1], 'owner', 'token', 'createdMs')
 if before[1] then return before[2] == ARGV[1] and before[3] or '' end
 redis.call('HSET', KEYS[1], 'token', ARGV[1], 'owner', ARGV[2], 'graph', ARGV[3], 'metadata', ARGV[4],
   'ttl', ARGV[5], 'createdMs', now, 'updatedMs', now, 'stateUpdatedMs', now)
+if ARGV[6] ~= '' then redis.call('HSET', KEYS[1], 'ownRun', ARGV[6]) end
 return now
 """)
 
@@ -65,7 +66,9 @@ local owner, active, deleting = unpack(redis.call('HMGET', thread, 'owner', 'act
 if owner ~= ARGV[1] then return -1 end
 if redis.call('GET', lease) == token then return 1 end
 if not deletes and redis.call('HEXISTS', thread, 'import') == 1 then return -3 end
-if ARGV[5] ~= '' and redis.call('ZREVRANGE', KEYS[3], 0, 0)[1] ~= ARGV[5] then return -4 end
+local newest = redis.call('ZREVRANGE', KEYS[3], 0, 0)[1]
+-- A run that was rolled back has no record.
+if ARGV[5] ~= '' and newest and newest ~= ARGV[5] then return -4 end
 if redis.call('EXISTS', lease) == 1 then return deleting and -2 or 0 end
 if active and not deleting then return 0 end
 -- A full Redis refuses a script's first write only, and never a DEL: so deletions can free memory.
@@ -168,6 +171,8 @@ class Thread:
     """`{"ttl": minutes, "strategy": "delete" | "keep_latest"}`, counted from the last update."""
     token: str = ""
     """Token of the call that created it."""
+    is_importing: bool = False
+    """True until its import has written all of it."""
 
     @property
     def is_stored(self) -> bool:
@@ -201,6 +206,8 @@ class NewThread:
     ttl: Mapping[str, Any] | None = None
     token: str = field(default_factory=lambda: str(uuid.uuid4()))
     """Distinguishes the thread of this call from an existing one."""
+    own_run: str = ""
+    """Run with which the thread is deleted, if nobody uses it otherwise; empty for none."""
 
 
 async def create(storage: Storage, new: NewThread, *, or_get: bool = False) -> Thread:
@@ -209,7 +216,7 @@ async def create(storage: Storage, new: NewThread, *, or_get: bool = False) -> T
     Raises `Conflict` for an id in use.
     """
     ttl = json.dumps(new.ttl) if new.ttl else ""
-    args = [new.token, new.owner, new.graph, json.dumps(new.metadata), ttl]
+    args = [new.token, new.owner, new.graph, json.dumps(new.metadata), ttl, new.own_run]
     call = ScriptCall(_CREATE, [keys.thread_meta(new.id)], args)
     created_ms = await thread_search.write_announced(storage.redis, new.owner, new.id, call)
     if created_ms:
@@ -274,6 +281,13 @@ async def get(storage: Storage, thread_id: str, owner: str) -> Thread:
 async def find(storage: Storage, thread_id: str, owner: str) -> Thread | None:
     """Return the owner's thread, or None if it does not exist or belongs to someone else."""
     return _record(thread_id, await hgetall(storage.redis, keys.thread_meta(thread_id)), owner)
+
+
+async def find_of_run(storage: Storage, thread_id: str, run: str) -> Thread | None:
+    """Return the thread if it was made for this run, whoever owns it."""
+    fields = await hgetall(storage.redis, keys.thread_meta(thread_id))
+    is_own = fields.get(b"ownRun", b"").decode() == run
+    return _record(thread_id, fields, fields.get(b"owner", b"").decode()) if is_own else None
 
 
 async def get_many(storage: Storage, thread_ids: Sequence[str], owner: str) -> list[Thread | None]:
@@ -379,8 +393,8 @@ async def hold(
 
     With `deletes` the thread also refuses runs and changes from then on, even after a crash: only a deletion
     ends that. Raises `Busy` while a run is active or a deletion is at work, `Missing` as `get`, and
-    `Conflict` for a thread whose import has not ended, unless it deletes, or whose newest run is not
-    `newest_run`, if one is named.
+    `Conflict` for a thread whose import has not ended, unless it deletes, or whose newest run is another one
+    than `newest_run`, if one is named.
     """
     run_keys = keys.run_keys(thread_id)
     lease = KeyLease(storage, run_keys.lease)
@@ -545,6 +559,7 @@ def _record(thread_id: str, fields: Mapping[bytes, bytes], owner: str) -> Thread
         int(text.get("stateUpdatedMs", created_ms)),
         _json(text, "ttl"),
         text.get("token", ""),
+        "import" in text,
     )
 
 

@@ -22,6 +22,8 @@ from callsheet.storage.artefacts.artefacts import Artefact, NewVersion, OldVersi
 from callsheet.storage.artefacts.scripts import REMOVE_OLD
 from callsheet.storage.redis import keys
 from callsheet.storage.redis.scripts import read_time_ms
+from callsheet.storage.threads import threads
+from callsheet.storage.threads.threads import NewThread
 from tests.doubles.holding_proxy import HoldingProxy
 from tests.doubles.killing import WarmParent
 from tests.doubles.served import VOICE, served_app
@@ -176,13 +178,16 @@ async def test_an_artefact_keeps_all_versions_while_its_import_is_not_finished(
 ) -> None:
     """A question in a state that the import had yet to write lost the version it named."""
     first, last = await new_ad(storage, "first", 30), await new_ad(storage, "last", 30)
-    inspector.hset(keys.artefact_meta("ad", "first"), "importing", "a:1")
+    for name in ("first", "last"):
+        await threads.create(storage, NewThread(name, LOCAL, "ad_creation"))
+        inspector.hset(keys.artefact_meta("ad", name), "importing", "a:1")
+    inspector.hset(keys.thread_meta("first"), "import", "a")
     async with served_app(valkey_url, kept_versions="5"):
 
         async def are_five() -> bool:
             return len(await ids_of(last)) == 5
 
-        await eventually(are_five, "the versions of the other ad are removed")
+        await eventually(are_five, "the versions of an ad are removed whose import ended by a crash")
     assert len(await ids_of(first)) == 30
 
 

@@ -14,6 +14,7 @@ from langgraph_sdk.errors import NotFoundError, UnprocessableEntityError
 from callsheet.server.app import create_app
 from callsheet.server.http.context import AppContext
 from callsheet.server.langgraph.crons import fire_due, next_due_ms
+from callsheet.server.langgraph.retention import end_run
 from callsheet.server.langgraph.schemas import RunCreate
 from callsheet.server.langgraph.starting import start_run
 from callsheet.server.settings.settings import Settings
@@ -320,6 +321,25 @@ async def test_the_thread_of_a_cron_that_is_being_exported_is_deleted_afterwards
     assert [check async for check in context.storage.redis.zscan_iter(keys.open_runs())]
     await context.worker.finalizer.finalize(thread.id, run.id)
     assert await threads.find(context.storage, thread.id, "local") is None
+
+
+@pytest.mark.parametrize("on_run_completed", ["delete", "keep"])
+async def test_a_run_of_a_cron_that_is_rolled_back_leaves_its_thread_only_where_threads_are_kept(
+    context: AppContext, on_run_completed: str
+) -> None:
+    payload = {"input": {"x": 1_000}}
+    cron = await create_cron(context, assistant="slow", payload=payload, on_run_completed=on_run_completed)
+    await fire_due(context, await due_ms(context, cron))
+    [thread] = await threads.list_newest(context.storage, "local", 0, 10)
+    [run] = await context.worker.runs.list_runs(thread.id)
+    await end_run(context, run, "rollback")
+
+    async def is_checked() -> bool:
+        return not [check async for check in context.storage.redis.zscan_iter(keys.open_runs())]
+
+    await eventually(is_checked, "nothing is left to do after the run")
+    left = await threads.find(context.storage, thread.id, "local")
+    assert (left is not None) == (on_run_completed == "keep")
 
 
 async def test_a_cron_whose_thread_is_missing_waits_for_its_next_time(

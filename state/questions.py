@@ -39,8 +39,10 @@ def full_text(value: Mapping[str, Any]) -> str:
     """Return all that a person must read of a question, steps of a plan numbered; empty for none."""
     actions = [str(one.get("description") or one.get("name", "")) for one in _actions(value)]
     if len(actions) > 1 and kind(value) == "plan" and value.get("message"):
-        problem = value.get("problem")
-        return f"{problem}\n\n{value['message']}" if problem else str(value["message"])
+        opening = str(value["message"]).partition("\n")[0]
+        problem = f"{value['problem']}\n\n" if value.get("problem") else ""
+        whole = [one.removeprefix(problem) for one in actions]
+        return "\n".join([f"{problem}{opening}", *(f"{at}. {one}" for at, one in enumerate(whole, 1))])
     return "\n".join(actions) or str(value.get("message") or "")
 
 

@@ -173,9 +173,9 @@ def step_words(display: str, about: str) -> str:
 
 
 def steps_in_words(steps: Sequence[str]) -> str:
-    """Return the steps after a colon, each numbered in a line of its own where there are several."""
-    lines = [one.replace("\n", " ") for one in steps[:_SHOWN]]
-    shown = [one if len(one) <= _SHOWN_CHARS else f"{one[:_SHOWN_CHARS]}…" for one in lines]
+    """Return the titles of steps after a colon, each numbered in its own line where there are several."""
+    titles = [one.partition(":\n")[0] for one in steps[:_SHOWN]]
+    shown = [one if len(one) <= _SHOWN_CHARS else f"{one[:_SHOWN_CHARS]}…" for one in titles]
     if len(shown) == 1:
         return f": {shown[0]}."
     more = [f"and {len(steps) - _SHOWN} more"] if len(steps) > _SHOWN else []

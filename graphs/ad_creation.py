@@ -24,8 +24,10 @@ from callsheet.state.ads.ad import AdState
 from callsheet.state.ads.brief import Brief
 from callsheet.state.ads.foreign import client_name
 from callsheet.state.ads.preflight import preflight_line
+from callsheet.state.ads.timeline import placement_words
 from callsheet.state.cards import Card
 from callsheet.state.conversation import first_requests, turn_starts
+from callsheet.state.plan import Step
 from callsheet.state.state_block import StateLine, fit
 from callsheet.state.versions import Version
 from callsheet.state.workflow import DraftMade
@@ -130,6 +132,15 @@ class AdTurnRules(TurnRules[AdState]):
             return ""
         return NO_DRAFT
 
+    def describe_step(self, state: AdState, step: Step, newest: Mapping[str, Version | None]) -> str:
+        """Return who says what, the description of the music, or each effect with its place and length."""
+        params = step["params"]
+        if step["tool"] == "create_voice_draft":
+            return "\n".join(map(_track_words, params.get("tracks", ())))
+        if step["tool"] == "create_sfx_draft":
+            return "\n".join(map(_effect_words, params.get("prompts", ()))) or "none"
+        return super().describe_step(state, step, newest)
+
     def change_name(self, stream: str, output: Mapping[str, Any], newest: Version | None) -> str:
         """Return the stream's name for people."""
         del output, newest
@@ -151,6 +162,18 @@ class AdTurnRules(TurnRules[AdState]):
             ("Neither the brief nor the conversation has", last.get("foreign")),
         )
         return [f"{remark}: {', '.join(parts)}" for remark, parts in remarks if parts]
+
+
+def _track_words(track: Mapping[str, Any]) -> str:
+    voice = voices.find(track["voiceId"])
+    name = voice.words() if voice else track["voiceId"]
+    pace = f", speed {track['speed']:g}" if track.get("speed", 1) != 1 else ""
+    return f"{name}{pace}: “{track['text']}”"
+
+
+def _effect_words(effect: Mapping[str, Any]) -> str:
+    place = placement_words(effect.get("placement") or {"type": "end"})
+    return f"{effect['description']}, {place}, {effect.get('duration') or ad.DEFAULT_SFX_S:g} s"
 
 
 class LeanAd(LeanProfile):

@@ -35,6 +35,7 @@ from callsheet.state.cards import Card
 from callsheet.state.context import Context
 from callsheet.state.conversation import turn_id
 from callsheet.state.differences import Difference
+from callsheet.state.errors import sentences
 from callsheet.state.lessons import lesson
 from callsheet.state.lessons.images import CHOICE_DONE, SEARCH_PENDING
 from callsheet.state.lessons.lesson import LessonState, pending_question
@@ -115,10 +116,15 @@ class LessonTurnRules(TurnRules[LessonState]):
     def after_plan(
         self, state: LessonState, drafts: Sequence[DraftMade], results: Sequence[StepResult]
     ) -> dict[str, Any]:
-        """Return the pending questions, and the choice that the model recorded, which is narrated next."""
+        """Return the pending questions, and the choice that the model recorded, which is narrated next.
+
+        The question that waits on says why no other facts were found.
+        """
         choice = recorded_choice(results)
         chosen = {"chosen": choice, "answered": turn_id(state["messages"])} if choice else {}
-        return {**_pending_questions(state, drafts), **chosen}
+        failed = [one["output"] for one in results if one["tool"] in PROPOSING and "error" in one["output"]]
+        problem = {"problem": sentences(*_error_words(failed[-1]))} if failed and state.get("choice") else {}
+        return {**problem, **_pending_questions(state, drafts), **chosen}
 
     def question_messages(self, results: Sequence[StepResult]) -> Sequence[AnyMessage]:
         """Return the question for the choice of facts, once facts were proposed."""
@@ -176,6 +182,12 @@ class LeanLesson(LeanProfile):
             }
             turns += example_turn(block, one["teacher"], _CHOOSE, **parts)
         return turns
+
+
+def _error_words(output: Mapping[str, Any]) -> tuple[str, str]:
+    """Return why a call failed and what to do, as a person reads it."""
+    error, remedy = str(output["error"]), str(output.get("suggestion", ""))
+    return error[:1].upper() + error[1:], remedy
 
 
 async def _newest(scope: Scope, *streams: str) -> list[Version | None]:

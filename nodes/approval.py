@@ -19,7 +19,7 @@ from callsheet.nodes.question import refusal_text
 from callsheet.nodes.workflow import WorkflowSpec
 from callsheet.state.approvals import PLAN_SCHEMA, approval_sentence, plan_decisions, step_words
 from callsheet.state.context import Context
-from callsheet.state.errors import Invalid, Refused
+from callsheet.state.errors import Invalid, InvalidArguments, Refused
 from callsheet.state.plan import (
     Plan,
     Step,
@@ -33,7 +33,12 @@ from callsheet.state.workflow import Workflow
 from callsheet.storage import consents
 from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.tools.call import Scope
-from callsheet.tools.guard.arguments import read_arguments, repair_off_loop, validate_arguments
+from callsheet.tools.guard.arguments import (
+    problems_in_words,
+    read_arguments,
+    repair_off_loop,
+    validate_arguments,
+)
 from callsheet.tools.guard.outcome import Outcome, failed_outcome
 from callsheet.tools.registry import Tool, model_schema
 
@@ -126,7 +131,7 @@ def approval_request(
             {
                 "action_name": name,
                 "allowed_decisions": ["approve", "edit", "reject"],
-                "args_schema": model_schema(tools[name].schema),
+                "args_schema": _edit_schema(tools[name]),
             }
             for name in dict.fromkeys(step["tool"] for step in steps)
         ],
@@ -137,6 +142,16 @@ def approval_request(
         ],
         "problem": "",
     }
+
+
+def _edit_schema(tool: Tool) -> dict[str, Any]:
+    """Return the schema of a tool's arguments for a person, who need not name the artefact."""
+    schema = model_schema(tool.schema)
+    properties = dict(schema.get("properties", {}))
+    if tool.subject in properties:
+        properties[tool.subject] = {**properties[tool.subject], "readOnly": True}
+    required = [name for name in schema.get("required", ()) if name != tool.subject]
+    return {**schema, "properties": properties, "required": required}
 
 
 async def _steps_in_question(
@@ -223,8 +238,16 @@ def _decisions(
     decisions = plan_decisions(answer, shown)
     for decision, action in zip(decisions, shown["action_requests"], strict=True):
         if decision["type"] == "edit":
-            validate_arguments(tools[action["name"]], decision["args"], artefact)
+            _check_edit(tools[action["name"]], decision["args"], artefact)
     return decisions
+
+
+def _check_edit(tool: Tool, args: Mapping[str, Any], artefact: str) -> None:
+    """Raise `Invalid`, in words for a person, for edited arguments that do not fit the tool."""
+    try:
+        validate_arguments(tool, args, artefact)
+    except InvalidArguments as error:
+        raise Invalid(f"“{tool.display}” cannot be done as edited. {problems_in_words(error)}.") from error
 
 
 def _with_problem(shown: Mapping[str, Any], problem: str) -> dict[str, Any]:

@@ -163,13 +163,19 @@ def step_request(params: Mapping[str, Any]) -> str:
 
 
 def step_words(display: str, about: str) -> str:
-    """Return a step as people read it: its title, and its target or request where the title lacks it."""
-    return display if about.casefold() in display.casefold() else f"{display}: {about}"
+    """Return a step as people read it: its title, and its target or request where the title lacks it.
+
+    Several lines stand below the title.
+    """
+    if about.casefold() in display.casefold():
+        return display
+    return f"{display}:\n{about}" if "\n" in about else f"{display}: {about}"
 
 
 def steps_in_words(steps: Sequence[str]) -> str:
-    """Return the steps after a colon, each numbered in a line of its own where there are several."""
-    shown = [one if len(one) <= _SHOWN_CHARS else f"{one[:_SHOWN_CHARS]}…" for one in steps[:_SHOWN]]
+    """Return the titles of steps after a colon, each numbered in its own line where there are several."""
+    titles = [one.partition(":\n")[0] for one in steps[:_SHOWN]]
+    shown = [one if len(one) <= _SHOWN_CHARS else f"{one[:_SHOWN_CHARS]}…" for one in titles]
     if len(shown) == 1:
         return f": {shown[0]}."
     more = [f"and {len(steps) - _SHOWN} more"] if len(steps) > _SHOWN else []

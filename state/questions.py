@@ -25,12 +25,15 @@ def answer_in_words(values: Any) -> str:
 
 
 def sentence(value: Any) -> str:
-    """Return the question itself: descriptions of its actions, its message, or its value as JSON."""
+    """Return the question itself: descriptions of its actions, its message, or its value as JSON.
+
+    The problem of the last answer is no part of it.
+    """
     if not isinstance(value, Mapping):
         return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     if kind(value) == "plan" and value.get("message"):
         return str(value["message"])
-    actions = [str(one.get("description") or one.get("name")) for one in _actions(value)]
+    actions = _action_words(value)
     words = value.get("message") or value.get("question") or value.get("title")
     return "; ".join(actions) or str(words or json.dumps(value, ensure_ascii=False))
 
@@ -39,8 +42,9 @@ def full_text(value: Mapping[str, Any]) -> str:
     """Return all that a person must read of a question, steps of a plan numbered; empty for none."""
     actions = [str(one.get("description") or one.get("name", "")) for one in _actions(value)]
     if len(actions) > 1 and kind(value) == "plan" and value.get("message"):
-        problem = value.get("problem")
-        return f"{problem}\n\n{value['message']}" if problem else str(value["message"])
+        opening = str(value["message"]).partition("\n")[0]
+        steps = [f"{at}. {one}" for at, one in enumerate(_action_words(value), 1)]
+        return "\n".join([f"{_problem(value)}{opening}", *steps])
     return "\n".join(actions) or str(value.get("message") or "")
 
 
@@ -58,7 +62,7 @@ def changes(value: Any) -> list[str]:
     if not isinstance(value, Mapping):
         return []
     if kind(value) == "plan":
-        return [str(one.get("description") or one.get("name")) for one in _actions(value)]
+        return _action_words(value)
     if kind(value) == "paused":
         return [str(step) for step in value.get("steps", ())]
     effect = value.get("effect")
@@ -86,6 +90,17 @@ def asks_again(value: Any) -> bool:
     Such a node also reads words and the answers of stock cards, and asks again after any other answer.
     """
     return isinstance(value, Mapping) and "problem" in value
+
+
+def _action_words(value: Mapping[str, Any]) -> list[str]:
+    """Return the descriptions of the actions, without the problem of the last answer before the first."""
+    problem = _problem(value)
+    return [str(one.get("description") or one.get("name")).removeprefix(problem) for one in _actions(value)]
+
+
+def _problem(value: Mapping[str, Any]) -> str:
+    """Return why the last answer was refused, as it stands before a description; empty for no reason."""
+    return f"{value['problem']}\n\n" if value.get("problem") else ""
 
 
 def _actions(value: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:

@@ -81,7 +81,7 @@ async def _facts_update(session: AnswerSession, answer: Any) -> dict[str, Any]:
         return refusal_update(error)
     if isinstance(read, NotAFactChoice):
         return session.chat_update(read.text)
-    remark = read.wish if isinstance(read, ChosenFacts) else ""
+    remark = read.wish if isinstance(read, ChosenFacts) else read.guidance
     return session.decision_update(*selection_calls(read), remark=remark)
 
 

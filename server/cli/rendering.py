@@ -12,6 +12,7 @@ from rich.text import Text
 from callsheet.server.cli.kinds import ADS, CAMPAIGNS, LESSONS, PAGES, VIDEOS, Kind
 from callsheet.server.cli.output import age, facts, grid, text
 from callsheet.state import questions
+from callsheet.state.ads.timeline import placement_words
 from callsheet.state.lessons.narration import reading_levels
 from callsheet.state.owners import LOCAL
 
@@ -22,12 +23,6 @@ _STREAMS: Final[Mapping[str, tuple[str, str]]] = {
     "sfx": ("Effects", "yellow"),
 }
 """Title and colour of an ad's streams."""
-_PLACEMENTS: Final[Mapping[str, str]] = {
-    "start": "at the start",
-    "end": "at the end",
-    "beforeVoices": "before the voices",
-    "withFirstVoice": "with the first voice",
-}
 _SEGMENTS: Final[Mapping[str, str]] = {
     "hook": "Hook",
     "concept_introduction": "Concepts",
@@ -197,7 +192,12 @@ def _ad_rows(stream: str, data: View, timeline: View) -> list[tuple[float, float
         return [(span["start"], span["end"], str(data["musicProvider"]), data["musicPrompt"])]
     items = data["voiceTracks"] if stream == "voices" else data["soundFxPrompts"]
     return [
-        (span["start"], span["end"], _speaker(item) if stream == "voices" else _placement(item), _words(item))
+        (
+            span["start"],
+            span["end"],
+            _speaker(item) if stream == "voices" else placement_words(item["placement"]),
+            _words(item),
+        )
         for item, span in zip(items, timeline[stream], strict=False)
     ]
 
@@ -210,11 +210,6 @@ def _speaker(track: View) -> str:
     # Such as azure/en-US-AvaMultilingualNeural@english.
     name = str(track["voiceId"]).rpartition("/")[2].partition("@")[0].removesuffix("Neural")
     return name if track["speed"] == 1 else f"{name}, speed {track['speed']:g}"
-
-
-def _placement(effect: View) -> str:
-    placement = effect["placement"]
-    return _PLACEMENTS.get(placement["type"], f"after voice {placement.get('index', 0) + 1}")
 
 
 class _Timed:

@@ -32,6 +32,12 @@ _PAUSE = re.compile(r"[;:](?=\s+\S)|[；：](?=.)")
 _ENGLISH: Language = LANGUAGES[0]
 _ESTIMATED: Final[Mapping[str, float]] = MappingProxyType({})
 _WIDE = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
+_PLACEMENTS: Final[Mapping[str, str]] = {
+    "start": "at the start",
+    "end": "at the end",
+    "beforeVoices": "before the voices",
+    "withFirstVoice": "with the first voice",
+}
 
 
 class Span(TypedDict):
@@ -73,6 +79,11 @@ class Timeline(TypedDict):
     voices: list[VoiceSpan]
     sfx: list[SfxSpan]
     music: NotRequired[Span]
+
+
+def placement_words(placement: Mapping[str, Any]) -> str:
+    """Return when an effect is heard, in words."""
+    return _PLACEMENTS.get(placement["type"], f"after voice {(placement.get('index') or 0) + 1}")
 
 
 def speaking_time_s(text: str, language: str, speed: float = 1.0) -> float:

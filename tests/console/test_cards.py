@@ -65,8 +65,9 @@ def test_plans_are_worded_with_numbers_counts_and_names() -> None:
     ended = [("completed", "One"), ("completed", "Two"), ("blocked", "Three"), ("pending", "Four")]
     assert outcome_sentence(ended) == "2 steps done: One, Two; 1 not started: Three; 1 pending: Four."
     actions = [{"name": "edit", "description": "One"}, {"name": "edit", "description": "Two"}]
-    plan = {"response_schema": PLAN_SCHEMA, "action_requests": actions, "message": "1. One\n2. Two"}
-    assert questions.full_text(plan) == "1. One\n2. Two"
-    assert questions.full_text({**plan, "problem": "Say yes or no."}) == "Say yes or no.\n\n1. One\n2. Two"
+    plan = {"response_schema": PLAN_SCHEMA, "action_requests": actions, "message": "2 steps:\n1. O…\n2. T…"}
+    assert questions.full_text(plan) == "2 steps:\n1. One\n2. Two"
+    again = {**plan, "problem": "Say so.", "action_requests": [{"description": "Say so.\n\nOne"}, actions[1]]}
+    assert questions.full_text(again) == "Say so.\n\n2 steps:\n1. One\n2. Two"
     assert questions.full_text({"message": "Go on?"}) == "Go on?"
     assert reading_levels("4.5", None) == "reading level: target grade 4.5, not measured"

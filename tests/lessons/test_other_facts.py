@@ -1,5 +1,6 @@
 """Other facts of a material are offered beside those that were found before, and never the same twice."""
 
+import json
 from io import StringIO
 from typing import Any, Final
 
@@ -7,13 +8,17 @@ import pytest
 from rich.console import Console
 
 from callsheet.graphs import fact_narration
-from callsheet.providers.offline.lessons.facts import sentences
+from callsheet.providers.offline.lessons.facts import sentences, sheet
 from callsheet.server.cli.rendering import lesson_parts, question_parts
 from callsheet.state.lessons.facts import new_fact, not_offered
 from callsheet.storage import Storage
+from tests.doubles.chat_double import Say
 from tests.lessons.lesson_chat import LessonChat, pending_question
 from tests.lessons.lesson_client import LessonClient
 from tests.lessons.lesson_material import material
+from tests.lessons.lesson_model import OPENAI, LessonModel, lesson_model
+
+__all__ = ["lesson_model"]
 
 GRAPHS = {"fact_narration": fact_narration.graph}
 OTHERS: dict[str, Any] = {"decisions": [{"type": "reject", "message": ""}]}
@@ -82,6 +87,11 @@ SALT: Final = (
 )
 
 
+def extract_call(**args: Any) -> Say:
+    """Return a reply of the model that calls the tool for facts."""
+    return Say(calls=[("call_find", "extractFactsTool", json.dumps(args))])
+
+
 PLANTS: Final = (
     "Plants make their own food from light, water and air. Leaves take in carbon dioxide through tiny "
     "holes called stomata. Roots take up 2 litres of water from the soil each day. Chlorophyll gives "
@@ -132,3 +142,34 @@ def test_a_footnote_makes_no_other_statement_of_a_sentence(passage: str, *, is_o
     """B54: nor do case and signs."""
     fact = new_fact("Salt", passage)
     assert not_offered([fact], ["Most salt is not food. Only 6 % of it is eaten."]) == ((fact,) * is_other)
+
+
+async def test_facts_that_were_offered_are_not_offered_again_whatever_words_a_model_asks_in(
+    opened: Storage, lesson_model: LessonModel
+) -> None:
+    """B54: the tool leaves them out, so that it does not matter how the person said it."""
+    chat = LessonChat(opened, OPENAI)
+    lesson_model.script(extract_call(content=PLANTS))
+    first = pending_question(await chat.send(f"A lesson, please: {PLANTS}"))
+    lesson_model.fact_sheet_fields = {"facts": sheet(lesson_model.fact_requests[0])["facts"]}
+    lesson_model.script(extract_call(guidance="something else"), Say("I found nothing else."))
+    state = await chat.send("are there any others?")
+    assert await chat.version_count("facts") == 1
+    assert ids(pending_question(state)["facts"]) == ids(first["facts"])
+    [error] = [one.text for one in state["messages"] if one.type == "tool" and "no other facts" in one.text]
+    assert first["facts"][0]["concept"] in error
+
+
+async def test_the_question_says_that_no_other_facts_were_found_and_the_wish_is_in_the_conversation(
+    chat: LessonChat,
+) -> None:
+    """B54: a person who answers the form sees neither steps nor the model's words."""
+    await chat.send(
+        "My student is 10. Plants make their own food. Leaves take in carbon dioxide through tiny holes "
+        "called stomata. Roots take up water from the soil."
+    )
+    state = await chat.answer({"decisions": [{"type": "reject", "message": "more about the roots"}]})
+    assert (
+        "has no other facts about that. Choose from the proposed ones" in pending_question(state)["problem"]
+    )
+    assert any(one.type == "human" and one.text == "more about the roots" for one in state["messages"])

@@ -167,6 +167,22 @@ def validate_arguments(tool: Tool, given: Mapping[str, Any], artefact: str) -> t
         ) from error
 
 
+def problems_in_words(error: InvalidArguments) -> str:
+    """Return what is wrong with arguments for a person: each place, items counted from 1, and its rule."""
+    cause = error.__cause__
+    if not isinstance(cause, ValidationError):
+        return error.message
+    problems = cause.errors(include_url=False, include_input=False)[:_MAX_PROBLEMS]
+    return "; ".join(f"{_place_in_words(item['loc'])}: {item['msg']}" for item in problems)
+
+
+def _place_in_words(place: Sequence[int | str]) -> str:
+    """Return `("tracks", 1, "overlap")` as "Tracks 2, overlap"."""
+    words = "".join(f" {part + 1}" if isinstance(part, int) else f", {part}" for part in place)
+    plain = words.removeprefix(", ")
+    return plain[:1].upper() + plain[1:]
+
+
 def corrected_example(tool: Tool, params: Mapping[str, Any], error: ValidationError) -> str:
     """Return the arguments as JSON with what is wrong replaced by a bound, an allowed value, or a place.
 

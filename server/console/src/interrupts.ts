@@ -13,6 +13,8 @@ export interface Choice {
 export interface Action {
   name: string;
   title: string;
+  /** What it makes, below the title. */
+  lines: string[];
   args: Fields;
   /** Of the edit's form; null if the call cannot be edited. */
   schema: Schema | null;
@@ -66,6 +68,11 @@ export function schemaOf(value: Json | undefined): Schema {
   }
 }
 
+/** A description without the problem of the last answer, which stands above the form. */
+function withoutProblem(description: string, { problem }: Fields): string {
+  return problem && description.startsWith(problem) ? description.slice(problem.length).trimStart() : description;
+}
+
 function actionsOf(value: Fields): Action[] {
   const configs: Fields[] = value.review_configs ?? [];
   return (value.action_requests as Fields[]).map((one) => {
@@ -73,9 +80,11 @@ function actionsOf(value: Fields): Action[] {
     const allowed: string[] = config.allowed_decisions ?? ["approve", "edit", "reject"];
     const args = (one.args ?? {}) as Fields;
     const named: Schema = config.args_schema ?? schemaOf(args as Json);
+    const [title = "", ...lines] = withoutProblem(one.description ?? "", value).split("\n");
     return {
       name: one.name,
-      title: one.description || words(one.name),
+      title: (lines.length > 0 ? title.replace(/:$/, "") : title) || words(one.name),
+      lines,
       args,
       schema: allowed.includes("edit") && Object.keys(named.properties ?? {}).length > 0 ? named : null,
       allowed,
@@ -139,7 +148,7 @@ export function stepsLeft(value: any): number {
 export function sentenceOf(value: any): string {
   if (typeof value === "string") return value;
   const text = value?.message ?? value?.question ?? value?.title ?? value?.action_requests?.[0]?.description;
-  return typeof text === "string" ? text : "";
+  return typeof text === "string" ? withoutProblem(text, value) : "";
 }
 
 /** The sentence without the list of calls, which stand below it. */

@@ -256,6 +256,53 @@ test("a plan is shown first, edited and approved in part, and one step is undone
   await tab.getByText("The step is undone.").waitFor();
 });
 
+test("the plan of an ad is read, edited in several forms, and keeps what was typed when an edit is refused", async () => {
+  const tab = await open(offline, "/");
+  await start(tab, "ad_creation", EXAMPLES.ad_creation);
+  await changed(tab, "Changed:");
+  await tab.getByLabel("Show me the plan first").check();
+  await say(tab, "make the ad feel more urgent");
+  const question = tab.getByRole("region", { name: "Question" });
+  await question.getByText(/^Ava Multilingual, female, American.*: “/).waitFor();
+  const [voices, music] = [question.getByRole("listitem").filter({ hasText: "casting the voices" }), question.getByRole("listitem").filter({ hasText: "Describing the music" })];
+  await voices.getByRole("button", { name: "Edit" }).click();
+  await voices.getByLabel("Text", { exact: true }).first().fill("Harbour Bikes. Hurry.");
+  await voices.getByLabel("Overlap").first().fill("99");
+  assert.equal(await voices.getByLabel("Ad id").count(), 0, "the server knows the ad");
+  await music.getByRole("button", { name: "Edit" }).click();
+  await music.getByLabel("Prompt").fill("solo cello");
+  await picture(tab, "ad-plan-edited");
+  for (const form of [music, voices]) await form.getByRole("button", { name: "Keep this edit" }).click();
+  await question.getByRole("button", { name: /^Approve \d steps$/ }).click();
+  const problem = question.getByText(/cannot be done as edited. Tracks 1, overlap/);
+  await problem.waitFor();
+  assert.equal(await problem.count(), 1, "the problem is said once");
+  await voices.getByText("Harbour Bikes. Hurry.").waitFor();
+  await tab.getByRole("link", { name: /^Home/ }).click();
+  await tab.goBack();
+  await voices.getByRole("button", { name: "Edit" }).click();
+  await voices.getByLabel("Overlap").first().fill("0");
+  await voices.getByRole("button", { name: "Keep this edit" }).click();
+  assert.deepEqual(await faultsOf(tab), []);
+  await question.getByRole("button", { name: /^Approve \d steps$/ }).click();
+  await tab.locator(".track", { hasText: "Harbour Bikes. Hurry." }).waitFor();
+  await tab.locator(".part", { hasText: "solo cello" }).waitFor();
+});
+
+test("ticks of facts stay while others are looked for, and the form says that there are none", async () => {
+  const { sessionId } = await offline.send("POST", "/api/agent-create/tools", { messages: [{ role: "user", content: EXAMPLES.fact_narration }] });
+  const tab = await open(offline, `/c/${sessionId}`);
+  const question = tab.getByRole("region", { name: "Question" });
+  await question.getByLabel(/Stomata/).uncheck();
+  await question.getByLabel(/Wishes/).fill("more about the roots");
+  await question.getByRole("button", { name: "Find others" }).click();
+  await question.getByText(/has no other facts/).waitFor();
+  await question.getByRole("button", { name: "Use 2 facts" }).waitFor();
+  assert.equal(await question.getByLabel(/Stomata/).isChecked(), false);
+  assert.equal(await question.getByLabel(/Wishes/).inputValue(), "", "a wish that was sent is over");
+  await tab.locator(".turn.person", { hasText: "more about the roots" }).waitFor();
+});
+
 /** A film's pictures at these seconds: the colour in its middle, as the browser decodes it. */
 async function coloursOf(tab, file, seconds) {
   const content = (await readFile(file)).toString("base64");

@@ -6,28 +6,30 @@ import { takeFocus } from "../keyboard.ts";
 import { mayWrite } from "../store.ts";
 import type { Fields } from "../types.ts";
 import { Icon } from "./icon.tsx";
+import { type AnswerProps, useKept } from "./answer_form.ts";
 import { SchemaForm } from "./schema_form.tsx";
 import { Value } from "./value.tsx";
 
-export interface AnswerProps {
-  value: any;
-  busy: boolean;
-  onAnswer: (answer: unknown) => void;
-}
+/** Ticks by id, of choices that somebody saw; they were sent if they were used. */
+interface Ticks { by: Record<string, boolean>; wish: string; sent: boolean }
 
-function ChooseForm({ field, choices, chosen: ticked, busy, onAnswer }: AnswerProps & { field: string; choices: Choice[]; chosen: string[] }) {
-  const [chosen, setChosen] = useState(() => new Set(ticked));
-  const [wish, setWish] = useState("");
+function ChooseForm({ value, thread, field, choices, chosen: ticked, busy, onAnswer }: AnswerProps & { field: string; choices: Choice[]; chosen: string[] }) {
+  const [kept, keep] = useKept<Ticks>(`${thread} ${field}`, { by: {}, wish: "", sent: false });
+  // Ticks that were used are the server's to tell, unless it refused them.
+  const { by, wish } = kept.sent && !value.problem ? { by: {} as Ticks["by"], wish: "" } : kept;
   const noun = field === "facts" ? "fact" : field === "images" ? "image" : "item";
-  const toggle = (id: string, on: boolean) => {
-    const next = new Set(chosen);
-    on ? next.add(id) : next.delete(id);
-    setChosen(next);
-  };
+  const ids = choices.map((one) => one.id);
+  const chosen = new Set(ids.filter((id) => by[id] ?? ticked.includes(id)));
+  const tick = (on: (id: string) => boolean) => keep({ by: { ...by, ...Object.fromEntries(ids.map((id) => [id, on(id)])) }, wish, sent: false });
   const all = chosen.size === choices.length;
   const send = (event: Event) => {
     event.preventDefault();
-    onAnswer(choose(field, choices.map((one) => one.id).filter((id) => chosen.has(id)), wish.trim()));
+    keep({ by, wish, sent: true });
+    onAnswer(choose(field, ids.filter((id) => chosen.has(id)), wish.trim()));
+  };
+  const findOthers = () => {
+    keep({ by, wish: "", sent: false });
+    onAnswer(rejectAll(wish.trim()));
   };
   return (
     <form class="answer" onSubmit={send}>
@@ -35,7 +37,7 @@ function ChooseForm({ field, choices, chosen: ticked, busy, onAnswer }: AnswerPr
         <legend class="sr-only">Choose</legend>
         {choices.map((one) => (
           <label class="choice" key={one.id}>
-            <input type="checkbox" checked={chosen.has(one.id)} onChange={(event) => toggle(one.id, event.currentTarget.checked)} />
+            <input type="checkbox" checked={chosen.has(one.id)} onChange={(event) => { const { checked } = event.currentTarget; tick((id) => (id === one.id ? checked : chosen.has(id))); }} />
             <span class="choice-text">
               <span class="choice-title">{one.title}{one.note && <span class="muted"> · {one.note}</span>}</span>
               {one.details && <span>{one.details}</span>}
@@ -46,68 +48,71 @@ function ChooseForm({ field, choices, chosen: ticked, busy, onAnswer }: AnswerPr
       <div class="field">
         <label>
           <span>Wishes<span class="optional"> optional</span></span>
-          <input value={wish} onInput={(event) => setWish(event.currentTarget.value)} placeholder={field === "facts" ? "30 seconds, and easier" : ""} />
+          <input value={wish} onInput={(event) => keep({ by, wish: event.currentTarget.value, sent: false })} placeholder={field === "facts" ? "30 seconds, and easier" : ""} />
         </label>
       </div>
       <div class="actions">
         <button type="submit" class="button primary" data-key="a" disabled={busy || chosen.size === 0}>Use {count(chosen.size, noun)}</button>
-        <button type="button" class="button quiet" onClick={() => setChosen(new Set(all ? [] : choices.map((one) => one.id)))}>
+        <button type="button" class="button quiet" onClick={() => tick(() => !all)}>
           {all ? "Choose none" : "Choose all"}
         </button>
-        <button type="button" class="button quiet" data-key="r" disabled={busy} onClick={() => onAnswer(rejectAll(wish.trim()))}>Find others</button>
+        <button type="button" class="button quiet" data-key="r" disabled={busy} onClick={findOthers}>Find others</button>
       </div>
     </form>
   );
 }
 
-function ActionRow({ action, index, edited, left, canSkip, editing, onEditing, onEdit, onLeave }: {
-  action: Action; index: number; edited: Fields | undefined; left: boolean; canSkip: boolean;
-  editing: boolean; onEditing: (editing: boolean) => void; onEdit: (args: Fields | null) => void; onLeave: (left: boolean) => void;
-}) {
+/** What somebody has made of a plan: edited arguments, what is typed in open forms, and steps that are left out. */
+interface Edits { args: Record<number, Fields>; typed: Record<number, Fields>; open: number[]; left: number[] }
+
+const without = <T,>(record: Record<number, T>, key: number): Record<number, T> => Object.fromEntries(Object.entries(record).filter(([one]) => Number(one) !== key));
+
+function ActionRow({ action, index, kept, keep, canSkip }: { action: Action; index: number; kept: Edits; keep: (edits: Edits) => void; canSkip: boolean }) {
+  const { args, typed, open, left } = kept;
+  const edited = args[index];
+  const editing = open.includes(index);
+  const out = left.includes(index);
+  const closed = { typed: without(typed, index), open: open.filter((one) => one !== index) };
+  const changed = Object.entries(edited ?? {}).filter(([name, value]) => JSON.stringify(value) !== JSON.stringify(action.args[name]));
   return (
-    <li class={left ? "action left" : "action"}>
+    <li class={out ? "action left" : "action"}>
       <div class="action-line">
         {canSkip
-          ? <label class="check"><input type="checkbox" checked={!left} onChange={(event) => onLeave(!event.currentTarget.checked)} /><span>{action.title}</span></label>
+          ? <label class="check"><input type="checkbox" checked={!out} onChange={() => keep({ ...kept, left: out ? left.filter((one) => one !== index) : [...left, index] })} /><span>{action.title}</span></label>
           : <span>{action.title}</span>}
         {edited && <span class="pill run">edited</span>}
-        {action.schema && !left && (
-          <button type="button" class="button small quiet" data-key={index === 0 ? "e" : undefined} aria-expanded={editing} onClick={() => onEditing(!editing)}>
+        {action.schema && !out && (
+          <button type="button" class="button small quiet" data-key={index === 0 ? "e" : undefined} aria-expanded={editing} onClick={() => keep({ ...kept, open: editing ? closed.open : [...open, index] })}>
             <Icon name="edit" size={16} />Edit
           </button>
         )}
       </div>
-      {editing && action.schema && (
-        <SchemaForm schema={action.schema} value={edited ?? action.args} submit="Keep this edit"
-          onSubmit={(args) => { onEdit(args); onEditing(false); }} onCancel={() => { onEdit(null); onEditing(false); }} />
-      )}
+      {editing && action.schema ? (
+        <SchemaForm schema={action.schema} value={edited ?? action.args} typed={typed[index]} submit="Keep this edit" cancel={edited ? "Undo the edit" : "Cancel"}
+          onTyped={(now) => keep({ ...kept, typed: { ...typed, [index]: now } })}
+          onSubmit={(now) => keep({ ...kept, ...closed, args: { ...args, [index]: now } })}
+          onCancel={() => keep({ ...kept, ...closed, args: without(args, index) })} />
+      ) : changed.length > 0 ? <Value value={Object.fromEntries(changed)} />
+        : action.lines.length > 0 && <ul class="action-about">{action.lines.map((line, i) => <li key={i}>{line}</li>)}</ul>}
       {!editing && !action.schema && Object.keys(action.args).length > 0 && (
-        <details class="fold"><summary>What it is called with</summary><Value value={edited ?? action.args} /></details>
+        <details class="fold"><summary>What it is called with</summary><Value value={action.args} /></details>
       )}
     </li>
   );
 }
 
-function ActionsForm({ actions, canSkip, busy, onAnswer }: AnswerProps & { actions: Action[]; canSkip: boolean }) {
-  const [edits, setEdits] = useState<Record<number, Fields>>({});
-  const [left, setLeft] = useState<Set<number>>(new Set());
-  const [editing, edit] = useState<number | null>(null);
+function ActionsForm({ value, thread, actions, canSkip, busy, onAnswer }: AnswerProps & { actions: Action[]; canSkip: boolean }) {
+  const [kept, keep] = useKept<Edits>(`${thread} ${(value.steps ?? actions.map((one) => one.title)).join()}`, { args: {}, typed: {}, open: [], left: [] });
   const [rejecting, reject] = useState(false);
   const [reason, setReason] = useState("");
-  const changed = Object.keys(edits).length > 0 || left.size > 0;
+  const { left } = kept;
+  const editing = kept.open.some((one) => !left.includes(one));
+  const changed = Object.keys(kept.args).length > 0 || left.length > 0;
   const several = actions.length > 1;
   return (
     <div class="answer">
       <ul class={several ? "actions-list" : "actions-list single"}>
-        {actions.map((action, i) => (
-          <ActionRow key={i} action={action} index={i} edited={edits[i]} left={left.has(i)} canSkip={canSkip && several}
-            editing={editing === i} onEditing={(on) => edit(on ? i : null)}
-            onEdit={(args) => {
-              const { [i]: _old, ...rest } = edits;
-              setEdits(args ? { ...rest, [i]: args } : rest);
-            }}
-            onLeave={(out) => { const next = new Set(left); out ? next.add(i) : next.delete(i); setLeft(next); }} />
-        ))}
+        {actions.map((action, i) => <ActionRow key={i} action={action} index={i} kept={kept} keep={keep} canSkip={canSkip && several} />)}
       </ul>
       {rejecting && (
         <div class="field">
@@ -117,10 +122,11 @@ function ActionsForm({ actions, canSkip, busy, onAnswer }: AnswerProps & { actio
           </label>
         </div>
       )}
+      {editing && !rejecting && <p class="help">Keep or cancel the open edit, then approve.</p>}
       <div class="actions">
-        {!rejecting && <button type="button" class="button primary" data-key="a" disabled={busy || editing !== null || left.size === actions.length}
-          onClick={() => onAnswer(changed ? decide(actions, edits, left) : approveAll)}><Icon name="check" size={16} />
-          {changed ? `Approve ${count(actions.length - left.size, "step")}` : several ? "Approve all" : "Approve"}</button>}
+        {!rejecting && <button type="button" class="button primary" data-key="a" disabled={busy || editing || left.length === actions.length}
+          onClick={() => onAnswer(changed ? decide(actions, kept.args, new Set(left)) : approveAll)}><Icon name="check" size={16} />
+          {changed ? `Approve ${count(actions.length - left.length, "step")}` : several ? "Approve all" : "Approve"}</button>}
         <button type="button" class={rejecting ? "button danger" : "button quiet"} data-key="r" disabled={busy}
           onClick={() => (rejecting ? onAnswer(rejectAll(reason.trim())) : reject(true))}>Reject</button>
         {rejecting && <button type="button" class="button quiet" onClick={() => reject(false)}>Back</button>}
@@ -129,7 +135,7 @@ function ActionsForm({ actions, canSkip, busy, onAnswer }: AnswerProps & { actio
   );
 }
 
-function YesNoForm({ field, busy, onAnswer }: AnswerProps & { field: string }) {
+function YesNoForm({ field, busy, onAnswer }: Omit<AnswerProps, "value" | "thread"> & { field: string }) {
   const send = (yes: boolean) => onAnswer(field ? { [field]: yes } : yes);
   const paused = field === "resume";
   return (
@@ -142,10 +148,10 @@ function YesNoForm({ field, busy, onAnswer }: AnswerProps & { field: string }) {
   );
 }
 
-export function InterruptForm({ value, busy, onAnswer }: AnswerProps) {
+export function InterruptForm({ value, busy, thread, onAnswer }: AnswerProps) {
   if (!mayWrite.value) return <p class="muted">Your key may read this, not answer it.</p>;
   const ask = askOf(value);
-  const shared = { value, busy, onAnswer };
+  const shared = { value, busy, thread, onAnswer };
   switch (ask.form) {
     case "choose": return <ChooseForm {...shared} field={ask.field} choices={ask.choices} chosen={ask.chosen} />;
     case "actions": return <ActionsForm {...shared} actions={ask.actions} canSkip={ask.canSkip} />;

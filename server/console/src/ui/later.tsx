@@ -5,9 +5,11 @@ import { Failure, Loading } from "./states.tsx";
 import { useRead } from "./use_read.ts";
 
 export function later<Props extends object>(load: () => Promise<ComponentType<Props>>): ComponentType<Props> {
+  let loaded: ComponentType<Props> | null = null;
   return function Later(props: Props) {
-    const [View, error] = useRead(() => load().catch(() => Promise.reject(new ApiError(0, "This part of the page was not loaded.", "Reload the page."))), []);
+    const [View, error] = useRead(() => load().then((one) => (loaded = one), () => Promise.reject(new ApiError(0, "This part of the page was not loaded.", "Reload the page."))), [], !loaded);
     if (error) return <Failure error={error} />;
-    return View ? <View {...props} /> : <Loading />;
+    const Shown = loaded ?? View;
+    return Shown ? <Shown {...props} /> : <Loading />;
   };
 }

@@ -133,21 +133,26 @@ function Controls({ fields, typed, errors, path, onChange }: {
 interface SchemaFormProps {
   schema: Schema;
   value?: Fields;
+  /** What was typed before, if the form is drawn again. */
+  typed?: Fields;
   submit: string;
+  cancel?: string;
   busy?: boolean;
+  onTyped?: (typed: Fields) => void;
   onSubmit: (value: any) => void;
   onCancel?: () => void;
 }
 
 /** Any schema: an object is a form of its properties if they are known, anything else one control. */
-export function SchemaForm({ schema, value = {}, submit, busy = false, onSubmit, onCancel }: SchemaFormProps) {
+export function SchemaForm({ schema, value = {}, typed: before, submit, cancel = "Cancel", busy = false, onTyped, onSubmit, onCancel }: SchemaFormProps) {
   const whole = useMemo<Schema>(
     () => (schema.properties ? schema : { type: "object", required: ["answer"], properties: { answer: { title: "Answer", ...schema } } }),
     [schema],
   );
   const wrapped = whole !== schema;
-  const fields = useMemo(() => fieldsOf(whole, value), [whole]);
-  const [typed, setTyped] = useState<Fields>(() => typedOf(fields, value));
+  const fields = useMemo(() => fieldsOf(whole, value).filter((field) => field.kind !== "fixed" || value[field.name] !== undefined), [whole]);
+  const [typed, setTyped] = useState<Fields>(() => before ?? typedOf(fields, value));
+  const type = (next: Fields) => { setTyped(next); onTyped?.(next); };
   const [errors, setErrors] = useState<Record<string, string>>({});
   const form = useRef<HTMLFormElement>(null);
   // Fields that may stay empty, and do, are folded away where they are many.
@@ -162,16 +167,16 @@ export function SchemaForm({ schema, value = {}, submit, busy = false, onSubmit,
   };
   return (
     <form class="schema-form" ref={form} onSubmit={send} noValidate>
-      <Controls fields={fields.filter((field) => !folded.has(field))} typed={typed} errors={errors} path="" onChange={setTyped} />
+      <Controls fields={fields.filter((field) => !folded.has(field))} typed={typed} errors={errors} path="" onChange={type} />
       {folded.size > 0 && (
         <details class="fold" open={empty.some((field) => errors[field.name])}>
           <summary>{folded.size} more, optional</summary>
-          <div class="schema-form"><Controls fields={empty} typed={typed} errors={errors} path="" onChange={setTyped} /></div>
+          <div class="schema-form"><Controls fields={empty} typed={typed} errors={errors} path="" onChange={type} /></div>
         </details>
       )}
       <div class="actions">
         <button type="submit" class="button primary" disabled={busy}>{submit}</button>
-        {onCancel && <button type="button" class="button" onClick={onCancel}>Cancel</button>}
+        {onCancel && <button type="button" class="button" onClick={onCancel}>{cancel}</button>}
       </div>
     </form>
   );

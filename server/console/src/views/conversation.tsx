@@ -12,7 +12,7 @@ import { mayWrite } from "../store.ts";
 import type { ThreadModel } from "../thread.ts";
 import type { Fields, Interrupt, TurnReceipt } from "../types.ts";
 import { Icon } from "../ui/icon.tsx";
-import { InterruptForm } from "../ui/interrupt_form.tsx";
+import { InterruptForm } from "../ui/answer_form.ts";
 import { Markdown } from "../ui/markdown.tsx";
 import { Empty, Failure, Loading } from "../ui/states.tsx";
 import { useRead } from "../ui/use_read.ts";
@@ -119,7 +119,7 @@ function Waiting({ interrupt, thread }: { interrupt: Interrupt; thread: ThreadMo
       {value?.effect && !question.includes(value.effect) && <p class="muted">{value.effect}</p>}
       {Array.isArray(value?.warnings) && value.warnings.map((one: string) => <p class="warning" key={one}>{one}</p>)}
       {value?.problem && <p class="field-error">{value.problem}</p>}
-      <InterruptForm value={value} busy={busy} onAnswer={answer} />
+      <InterruptForm value={value} busy={busy} thread={thread.id} onAnswer={answer} />
     </section>
   );
 }

@@ -6,7 +6,7 @@ import { headline } from "../interrupts.ts";
 import { asApiError, notify, readQuestions, workflowTitle } from "../store.ts";
 import type { Question } from "../types.ts";
 import { KindIcon } from "../ui/icon.tsx";
-import { InterruptForm } from "../ui/interrupt_form.tsx";
+import { InterruptForm } from "../ui/answer_form.ts";
 import { Ago, Failure, Loading } from "../ui/states.tsx";
 import { useRead } from "../ui/use_read.ts";
 
@@ -36,7 +36,7 @@ function QuestionForm({ question }: { question: Question }) {
   return (
     <>
       {value?.problem && <p class="field-error">{value.problem}</p>}
-      <InterruptForm value={value} busy={busy} onAnswer={answer} />
+      <InterruptForm value={value} busy={busy} thread={question.thread} onAnswer={answer} />
     </>
   );
 }
@@ -57,7 +57,7 @@ export function QuestionCard({ question, unfolded }: { question: Question; unfol
   useEffect(() => { if (unfolded) setOpen(true); }, [unfolded]);
   const changes = question.wouldChange ?? [];
   const [only] = question.kind === "plan" && changes.length === 1 ? changes : [];
-  const title = only ?? (headline(question.title, question.kind === "plan" ? changes.length : 1) || "A question waits");
+  const title = only?.split(":\n")[0] ?? (headline(question.title, question.kind === "plan" ? changes.length : 1) || "A question waits");
   const name = question.artefact?.title;
   const due = question.dueAt && Date.parse(question.dueAt) < Date.now();
   return (

@@ -3,7 +3,7 @@ import test from "node:test";
 import { changesOf, curl, layersOf } from "../src/inspect.ts";
 import { audibleParts, playhead } from "../src/panels/ad_player.tsx";
 import { markStep, rowsOf } from "../src/panels/ad_timeline.tsx";
-import { filterPairs, money, statementsOf } from "../src/panels/campaign_data.ts";
+import { currencyWords, filterPairs, money, statementsOf, valueText } from "../src/panels/campaign_data.ts";
 import { factNumbers, spokenWords } from "../src/panels/lesson_facts.ts";
 import { moved } from "../src/panels/order.ts";
 import { elementsOf } from "../src/panels/page_elements.ts";
@@ -46,6 +46,14 @@ test("only statements that were sent are shown as answered", () => {
 
 test("each value of a filter is a pair of its own", () => {
   assert.deepEqual(filterPairs({ channel: ["email", "radio"], has_offer: true, company: [], month: null }), [["channel", "email"], ["channel", "radio"], ["has_offer", "true"]]);
+});
+
+test("amounts have their cents, days stay days, and unlike currencies are no sum", () => {
+  assert.deepEqual([4902.2, 3000, 0.125].map((one) => money(one, "EUR")), ["4,902.20 EUR", "3,000 EUR", "0.125 EUR"]);
+  assert.deepEqual(["out_of_home", "2026-08-29", "Cash Back / Rewards"].map(valueText), ["Out of home", "2026-08-29", "Cash Back / Rewards"]);
+  assert.deepEqual(currencyWords(["EUR"]), { unit: "EUR", warning: "" });
+  assert.deepEqual(currencyWords(["no currency"]), { unit: "", warning: "" });
+  assert.match(currencyWords(["EUR", "USD"]).warning, /EUR, USD: the sums add unlike amounts/);
 });
 
 test("facts are numbered from one, and words are counted in any language", () => {

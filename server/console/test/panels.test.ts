@@ -6,7 +6,7 @@ import { markStep, rowsOf } from "../src/panels/ad_timeline.tsx";
 import { currencyWords, filterPairs, money, statementsOf, valueText } from "../src/panels/campaign_data.ts";
 import { factNumbers, spokenWords } from "../src/panels/lesson_facts.ts";
 import { moved } from "../src/panels/order.ts";
-import { elementsOf } from "../src/panels/page_elements.ts";
+import { elementsOf, fieldsOf } from "../src/panels/page_elements.ts";
 import { isPlain, keptWords, pathInWords, sentencesOf } from "../src/panels/version_words.ts";
 
 test("spans that overlap are drawn in rows of their own", () => {
@@ -46,6 +46,11 @@ test("only statements that were sent are shown as answered", () => {
 
 test("each value of a filter is a pair of its own", () => {
   assert.deepEqual(filterPairs({ channel: ["email", "radio"], has_offer: true, company: [], month: null }), [["channel", "email"], ["channel", "radio"], ["has_offer", "true"]]);
+});
+
+test("a text that was emptied can be written again", () => {
+  assert.deepEqual(fieldsOf({ id: "heading-1", type: "heading" }).map(([, label]) => label), ["Text", "Level"]);
+  assert.deepEqual(fieldsOf({ id: "section-1", type: "section" }), []);
 });
 
 test("amounts have their cents, days stay days, and unlike currencies are no sum", () => {

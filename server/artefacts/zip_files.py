@@ -26,10 +26,11 @@ ZIP: Final[dict[str, Any]] = {
 """OpenAPI of a reply that is a ZIP file."""
 
 
-def download_headers(name: str) -> dict[str, str]:
-    """Return the headers of a file that is saved under this name, never shown as a page."""
+def download_headers(name: str, *, shown: bool = False) -> dict[str, str]:
+    """Return the headers of a file that is saved under this name; unless `shown`, never shown as a page."""
+    place = "inline" if shown else "attachment"
     return {
-        "Content-Disposition": f"attachment; filename*=UTF-8''{quote(name, safe='')}",
+        "Content-Disposition": f"{place}; filename*=UTF-8''{quote(name, safe='')}",
         "X-Content-Type-Options": "nosniff",
     }
 

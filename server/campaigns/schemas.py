@@ -49,6 +49,8 @@ class Aggregation(TypedDict):
 
     groupBy: str
     groups: list[AggregationGroup]
+    currencies: NotRequired[list[str]]
+    """Those of the spends of the campaigns that are returned; of several, the sums add them as they are."""
 
 
 class CampaignAnswer(TypedDict):

@@ -186,11 +186,20 @@ def scene_fields(order: Order, scene_id: str, version: Version) -> dict[str, Any
     }
 
 
+async def project_title(ref: ProjectRef, order: Order) -> str:
+    """Return the title of a project: that of its conversation, else its name."""
+    return _title(ref, order, await titles(ref.ctx, ref.owner, [ref.thread]))
+
+
+def _title(ref: ProjectRef, order: Order, of_thread: Mapping[str, str]) -> str:
+    return of_thread.get(ref.thread) or order.name or ref.artefact.id
+
+
 def _project(ref: ProjectRef, order: Order, of_thread: Mapping[str, str]) -> dict[str, Any]:
     return {
         "id": ref.artefact.id,
         "name": order.name,
-        "title": of_thread.get(ref.thread) or order.name or ref.artefact.id,
+        "title": _title(ref, order, of_thread),
         "threadId": ref.thread,
         "sceneCount": len(order.scenes),
         "createdAt": iso_time_or_none(ref.meta.get("createdMs")),

@@ -13,7 +13,7 @@ from callsheet.server.artefacts.features import FeatureApi
 from callsheet.server.artefacts.schemas import ArtefactDeleted, VersionDiff
 from callsheet.server.artefacts.service import RequestContext
 from callsheet.server.artefacts.views import VersionQuery, reply_builder
-from callsheet.server.artefacts.zip_files import download_headers
+from callsheet.server.artefacts.zip_files import download_headers, file_name
 from callsheet.server.engine.json_values import dumps
 from callsheet.server.http.auth import current_owner
 from callsheet.server.http.context import app_context
@@ -182,7 +182,8 @@ async def reorder_scenes(body: SceneOrder, ref: _Project, request: Request) -> d
 async def preview_project(ref: _Project, at: Annotated[float | None, _AT] = None) -> Response:
     """Show the whole video as one page that plays without scripts."""
     order, scenes = await projects.current_scenes(ref)
-    return _page(project_page(scenes, order.name, still_s=at))
+    title = await projects.project_title(ref, order)
+    return _page(project_page(scenes, title, still_s=at), file_name(title, "html"))
 
 
 @router.get("/scenes/{scene_id}/preview", responses=_HTML, response_class=Response)
@@ -195,14 +196,17 @@ async def preview_scene(
 ) -> Response:
     """Show a scene, now or in an earlier version, as one page that plays without scripts."""
     view = await projects.one_scene(ref, scene_id, version)
-    return _page(scene_page(Scene.model_validate(view["scene"]), still_s=at))
+    scene = Scene.model_validate(view["scene"])
+    return _page(scene_page(scene, still_s=at), file_name(scene.name or scene_id, "html"))
 
 
 @router.get("/export", responses=documented_responses(*_READ, reply=ProjectExport))
 @with_policy(API_READ)
-async def export_project(ref: _Project) -> dict[str, Any]:
+async def export_project(ref: _Project, response: Response) -> dict[str, Any]:
     """Export name and scenes; `POST /api/projects` takes them back."""
     order, scenes = await projects.current_scenes(ref)
+    name = file_name(await projects.project_title(ref, order), "json")
+    response.headers.update(download_headers(name, shown=True))
     return {"name": order.name, "scenes": [scene.data() for scene in scenes]}
 
 
@@ -211,7 +215,7 @@ async def export_project(ref: _Project) -> dict[str, Any]:
 async def get_project_film(ref: _Project) -> Film:
     """Show the drawing of a film of the project: places in pixels, movements in frames."""
     order, scenes = await projects.current_scenes(ref)
-    return film(scenes, order.name)
+    return film(scenes, await projects.project_title(ref, order))
 
 
 @router.get("/timeline.otio", responses=_OTIO, response_class=Response)
@@ -219,8 +223,9 @@ async def get_project_film(ref: _Project) -> Film:
 async def export_project_timeline(ref: _Project) -> Response:
     """Export the project as a timeline in OpenTimelineIO's form, for editing programs."""
     data = dumps(await projects.timeline_data(ref))
-    headers = download_headers(f"{ref.artefact.id}.otio")
-    return Response(data, media_type=_OTIO_TYPE, headers=headers)
+    order = await projects.read_order(ref.artefact)
+    name = file_name(await projects.project_title(ref, order), "otio")
+    return Response(data, media_type=_OTIO_TYPE, headers=download_headers(name))
 
 
 @router.put("/locks/{scene_id}", responses=documented_responses(*_READ, reply=LockedScenes))
@@ -251,10 +256,10 @@ async def list_executions(
     return await projects.execution_list(ref, limit, after)
 
 
-def _page(html: str) -> Response:
+def _page(html: str, name: str) -> Response:
     headers = {
+        **download_headers(name, shown=True),
         "Content-Security-Policy": f"{POLICY}; sandbox; frame-ancestors 'self'",
-        "X-Content-Type-Options": "nosniff",
         "Referrer-Policy": "no-referrer",
     }
     return Response(html, media_type="text/html", headers=headers)

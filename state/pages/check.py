@@ -1,5 +1,6 @@
 """The check of a page before it is published: rules with what was measured, a verdict and a remedy."""
 
+import re
 from collections.abc import Collection, Iterable, Iterator
 from itertools import pairwise
 from typing import Final, Literal
@@ -14,6 +15,8 @@ _TITLE: Final = 60
 """Characters of a title that search engines show."""
 _ABOUT: Final = (50, 160)
 """Characters of a description that search engines show."""
+_HALF: Final = re.compile(r"\A(?:www\.|[^:/?#@]++@)", re.IGNORECASE)
+"""Addresses of a site or of a person without a scheme."""
 _MOST: Final = 20
 """Elements that a check lists."""
 
@@ -38,12 +41,14 @@ def check_page(page: Page, dead_files: Collection[str]) -> list[PageCheck]:
         _description(page),
         _language(page),
         *_headings(elements),
+        _words(elements),
         _placeholders(page),
         _action(elements),
         _forms(elements),
         *_images(elements, dead_files),
         _contrast(page),
         _links(page, elements, dead_files),
+        _addresses(elements),
         _labels(elements),
     ]
 
@@ -137,6 +142,17 @@ def _headings(elements: list[Element]) -> Iterator[PageCheck]:
     yield _of_elements("heading order", jumps, remedy, "warn")
 
 
+def _words(elements: list[Element]) -> PageCheck:
+    """Check that what is read out by its text has one."""
+    bare = {
+        one.id: f"{one.id} has no text"
+        for one in elements
+        if one.type in {"heading", "link", "button"}
+        and not (one.content or one.attributes.get("aria-label", "")).strip()
+    }
+    return _of_elements("words in headings, links and buttons", bare, "write its text, or delete the element")
+
+
 def _placeholders(page: Page) -> PageCheck:
     left = {name: f"{name} says “{text}”" for name, text in left_placeholders(page).items()}
     remedy = "write your own words in their place, or delete the elements"
@@ -222,6 +238,18 @@ def _links(page: Page, elements: list[Element], dead_files: Collection[str]) -> 
     return _of_elements(
         "links inside the page", dead, "let `href` be # and the id of an element, or delete it"
     )
+
+
+def _addresses(elements: list[Element]) -> PageCheck:
+    """Check that no address lacks its beginning: browsers look for a file of that name beside the page."""
+    lost = {
+        one.id: f"{one.id} leads to “{address[:80]}”, which is read as the name of a file"
+        for one in elements
+        for address in [one.attributes.get("href") or one.attributes.get("action", "")]
+        if _HALF.match(address)
+    }
+    remedy = "begin the address with https://, or with mailto: where it is one for e-mail"
+    return _of_elements("addresses of links", lost, remedy)
 
 
 def _labels(elements: list[Element]) -> PageCheck:

@@ -192,7 +192,16 @@ def _check_attribute(kind: str, name: str, text: str) -> str:
     return tidy
 
 
+_ALLOWED_WORDS: Final = {
+    "level": "a number from 1, for the main heading, to 6",
+    "lang": "the code of a language, such as en, fr or pt-BR",
+}
+"""What an attribute may be, in words, where its name does not tell."""
+
+
 def _remedy(name: str) -> str:
     if name in {"href", "src", "action", "poster", "cite"}:
         return "give a URL that begins with https://, http://, / or #; links may also use mailto: and tel:"
+    if words := _ALLOWED_WORDS.get(name):
+        return f"give {words}"
     return f"give plain text of at most {MAX_ATTRIBUTE} characters that fits {name}"

@@ -27,6 +27,8 @@ height:100%}
 .screen{width:100%;height:100%;border-radius:.8cqw;overflow:hidden}
 .list{width:min(100%,1280px);display:flex;flex-wrap:wrap;gap:8px 20px;padding:0;list-style:none;color:#9ca3af}
 .list b{color:#f3f4f6;font-weight:600}
+@media (aspect-ratio:16/9){body{display:block;padding:0}.stage{width:100%;max-width:none;border-radius:0;\
+box-shadow:none}.list{display:none}}
 @media (prefers-reduced-motion:reduce){.stage{aspect-ratio:auto;overflow:visible;background:none;\
 box-shadow:none}\
 .scene{position:relative;aspect-ratio:16/9;margin-bottom:16px;opacity:1!important;animation:none!important;\

@@ -1,7 +1,8 @@
 """Parts of a file of campaigns that are not imported are named in the report (E29)."""
 
 import io
-from collections.abc import Sequence
+import zipfile
+from collections.abc import AsyncIterator, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -31,6 +32,7 @@ def workbook(*sheets: list[list[Any]], formats: Sequence[str] = ()) -> bytes:
 
 
 SHEET = [HEAD.split(","), ROW.split(",")]
+NOTES = [["Read me"], ["Exported by finance, date and channel as booked"], ["Company names are invented"]]
 
 
 LOSSES: list[tuple[str, str | bytes, str, str]] = [
@@ -52,6 +54,7 @@ LOSSES: list[tuple[str, str | bytes, str, str]] = [
 WORKBOOKS: list[tuple[str, str | bytes, str, str]] = [
         ("a.xlsx", workbook(SHEET, SHEET), "notes", "'Sheet 2' is not read, only 'Sheet 1'"),
         ("a.xlsx", workbook([], SHEET, SHEET), "notes", "'Sheet 3' is not read, only 'Sheet 2'"),
+        ("a.xlsx", workbook(NOTES, SHEET), "notes", "'Sheet 1' is not read, only 'Sheet 2'"),
         ("a.xlsx", workbook([[*SHEET[0], None], [*SHEET[1], "lost"]]), "notes", "column 5 has cells"),
         ("a.xlsx", workbook([["2026"], *SHEET]), "notes", "names of the columns are in line 2"),
         ("a.xlsx", workbook([[*SHEET[0], "offer"], [*SHEET[1], "=1+1"]]), "warnings", "a formula"),
@@ -145,3 +148,31 @@ async def test_commas_separate_value_propositions_only_outside_of_a_list(api: ht
         report = await import_file(api, "a.csv", f"{HEAD},usp\n{ROW},{cell}\n".encode())
         [campaign] = (await library_of(api)).values()
         assert (campaign["key_value_props"], report["warnings"]) == (value_props, []), cell
+
+
+async def in_pieces(*pieces: bytes) -> AsyncIterator[bytes]:
+    for piece in pieces:
+        yield piece
+
+
+async def test_a_file_is_read_to_its_end_however_it_arrives(api: httpx.AsyncClient):
+    """E29: the last bytes of a large table come alone, and a workbook may be smaller than a write buffer."""
+    rows = "".join(f"t{number},A,tv,2026-03-01,{'x' * 10_000}\n" for number in range(100))
+    pieces = in_pieces(f"{HEAD},note\n{rows}".encode(), b"last,A,tv,2026-03-01,\n")
+    for name, content, count in (("a.csv", pieces, 101), ("a.xlsx", small_workbook(), 1)):
+        reply = await api.post("/api/campaigns/import", params={"fileName": name}, content=content)
+        assert (reply.status_code, reply.json().get("imported")) == (200, count), reply.text
+
+
+def small_workbook() -> bytes:
+    """Return the workbook as its smallest parts."""
+    target = io.BytesIO()
+    with (
+        zipfile.ZipFile(io.BytesIO(workbook(SHEET))) as book,
+        zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as small,
+    ):
+        for name in book.namelist():
+            if not name.startswith(("docProps/", "xl/theme/")):
+                small.writestr(name, book.read(name))
+    assert len(target.getvalue()) < io.DEFAULT_BUFFER_SIZE / 2
+    return target.getvalue()

@@ -76,6 +76,7 @@ async def test_the_channels_and_value_propositions_of_a_library_can_be_searched(
     answer = await post_question(api, "how many by channel?", provider="openai")
     [note] = answer["steps"][0]["result"]["notes"]
     assert note == "spends are in EUR and GBP and USD; the sums add them as they are"
+    assert answer["aggregation"]["currencies"] == ["EUR", "GBP", "USD"]
 
 
 async def test_a_mapping_and_defaults_set_the_fields_of_columns(api: httpx.AsyncClient):

@@ -371,8 +371,9 @@ def test_only_safe_addresses_are_accepted(address: str, *, good: bool):
 
 
 def test_the_error_for_an_invalid_attribute_names_it():
-    with pytest.raises(Invalid, match="level of a heading cannot be '9'"):
+    with pytest.raises(Invalid, match="level of a heading cannot be '9'") as raised:
         elements.check_attributes("heading", {"level": "9"})
+    assert "a number from 1" in raised.value.remedy
     with pytest.raises(Invalid, match="alt of a image"):
         elements.check_attributes("image", {"alt": "x" * 2_001})
 

@@ -138,12 +138,33 @@ def test_a_page_that_breaks_no_rule_passes_every_check() -> None:
             [{"id": "link-1", "type": "link", "content": "Go", "attributes": {"href": "#nowhere-1"}}],
         ),
         ("labels of fields", "input-1", [{"id": "input-1", "type": "input"}]),
+        (
+            "words in headings, links and buttons",
+            "heading-2",
+            [GOOD["children"][0], {"id": "heading-2", "type": "heading", "attributes": {"level": "2"}}],
+        ),
+        (
+            "addresses of links",
+            "button-1",
+            [{"id": "button-1", "type": "button", "content": "Buy", "attributes": {"href": "www.miel.fr/a"}}],
+        ),
+        (
+            "addresses of links",
+            "link-1",
+            [{"id": "link-1", "type": "link", "content": "Write", "attributes": {"href": "hi@miel.fr"}}],
+        ),
     ],
 )
 def test_the_element_that_breaks_a_rule_is_named(
     rule: str, element: str, children: list[dict[str, Any]]
 ) -> None:
     assert broken_rules(page_of(*children))[rule] == [element]
+
+
+@pytest.mark.parametrize("address", ["/shop", "menu.pdf", "mailto:hi@miel.fr", "https://x.fr/@hi"])
+def test_a_whole_address_and_a_path_keep_the_rule_of_addresses(address: str) -> None:
+    link = {"id": "link-1", "type": "link", "content": "Go", "attributes": {"href": address}}
+    assert "addresses of links" not in broken_rules(page_of(link))
 
 
 def test_the_first_heading_of_a_page_is_named_if_its_level_is_not_1() -> None:

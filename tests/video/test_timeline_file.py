@@ -17,7 +17,12 @@ async def test_a_timeline_has_a_clip_for_each_scene_and_each_described_sound(val
         body = {"id": "film", "name": "Film", "scenes": [one.data() for one in scenes]}
         assert (await client.post("/api/projects", json=body)).status_code == 201
         reply = await client.get("/api/projects/film/timeline.otio")
-        assert reply.headers["content-disposition"].endswith("film.otio")
+        assert reply.headers["content-disposition"].endswith("Film.otio")
+        await client.patch("/threads/film", json={"metadata": {"title": "Bread / four"}})
+        for path, ending in (("timeline.otio", "otio"), ("preview", "html"), ("export", "json")):
+            named = (await client.get(f"/api/projects/film/{path}")).headers["content-disposition"]
+            assert named.endswith(f"filename*=UTF-8''Bread%20four.{ending}")
+        assert (await client.get("/api/projects/film/film")).json()["name"] == "Bread / four"
         missing = await client.get("/api/projects/nobodys/timeline.otio")
     assert missing.status_code == 404
     timeline = opentimelineio.adapters.read_from_string(reply.text, "otio_json")

@@ -82,6 +82,8 @@ async def read_file(
     A workbook and a large text are read in the sandbox. Raises `Invalid` for a file that cannot be read at
     all, and `TooLarge` beyond the limits.
     """
+    # The sandbox reads the descriptor, which lacks what is still in this object's write buffer.
+    await asyncio.to_thread(source.flush)
     size = await asyncio.to_thread(os.fstat, source.fileno())
     arguments: dict[str, Any] = {
         "kind": request.kind,

@@ -60,9 +60,15 @@ def group_result(groups: Sequence[Group], by: str, matches: Matches, resolved: R
     if len(currencies) > 1:
         note = f"spends are in {' and '.join(currencies)}; the sums add them as they are"
         result = {**result, "notes": [*result.get("notes", ()), note]}
-    table = [f"{row['value']}: {row['count']} campaigns, spend {row['spend']:g}" for row in rows]
+    table = [f"{row['value']}: {row['count']} campaigns, spend {_amount(row['spend'])}" for row in rows]
     summary = "\n".join([f"By {by}:", *(table or resolved.absent), result["summary_for_llm"]])
-    return {**result, "summary_for_llm": summary, "aggregation": {"groupBy": by, "groups": rows}}
+    aggregation = {"groupBy": by, "groups": rows, "currencies": currencies}
+    return {**result, "summary_for_llm": summary, "aggregation": aggregation}
+
+
+def _amount(value: float) -> str:
+    """Return a sum to the cent, with all its digits."""
+    return f"{value:.2f}".removesuffix(".00")
 
 
 def campaign_data(campaign: Campaign) -> dict[str, Any]:

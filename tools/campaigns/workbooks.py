@@ -1,4 +1,4 @@
-"""An Excel workbook as a table: its first sheet with any cells."""
+"""An Excel workbook as a table: the one of its sheets that looks most like a list of campaigns."""
 
 import io
 import re
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from datetime import date, datetime
 from importlib import import_module
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from callsheet.state.campaigns.headings import CURRENCIES, MAX_HEADINGS, SYMBOLS
 from callsheet.state.campaigns.importing import Row
@@ -25,26 +25,41 @@ _PIECE: Final = 200_000
 """Bytes of a part that are searched together."""
 
 
+class _Line(NamedTuple):
+    """A row of cells, with its rank as the names of columns."""
+
+    rank: tuple[int, ...]
+    number: int
+    cells: list[Any]
+
+
+class _Top(NamedTuple):
+    """A sheet by its position, its first row with texts, and the one that names its columns."""
+
+    sheet: int
+    begin: int
+    names: _Line
+
+
 class SheetTable:
-    """Cells of the first sheet of a workbook that has any."""
+    """Cells of the sheet of a workbook that names the most fields of a campaign; of equals, the first."""
 
     semicolons = False
 
     def __init__(self, content: bytes) -> None:
         self._content = content
-        self._has_formulas = self._check_parts()
-        candidates = [
-            (rank_names(cells, number), number, cells)
-            for number, cells in islice(enumerate(self._cells(), 1), LEADING)
-            if any(isinstance(cell, str) and cell.strip() for cell in cells)
-        ]
-        if not candidates:
+        kinds = (True, False) if self._check_parts() else (True,)
+        self._books = [self._book(values=one) for one in kinds]
+        tops = [top for number in range(len(self._books[0].worksheets)) if (top := self._top(number))]
+        if not tops:
             raise Invalid(
                 "no sheet of the workbook has names of columns", remedy="put id, company, … in row 1"
             )
-        _, self._first, names = max(candidates, key=lambda one: one[0])
-        self._names = ColumnNames(names)
-        if candidates[0][1] < self._first:
+        # A sheet of notes may stand before the table: of several, the one that names the most fields.
+        best = max(tops, key=lambda top: top.names.rank[0])
+        self._sheet, self._first = best.sheet, best.names.number
+        self._names = ColumnNames(best.names.cells)
+        if best.begin < self._first:
             self._names.note_line(self._first)
         for text in self._other_sheets():
             self._names.note(text)
@@ -60,7 +75,7 @@ class SheetTable:
 
     def rows(self) -> Iterator[tuple[int, Row]]:
         """Yield the rows below the names."""
-        for number, cells in enumerate(self._cells(), 1):
+        for number, cells in enumerate(self._cells(self._sheet), 1):
             if number > self._first and any(cell not in {None, ""} for cell in cells):
                 yield number, self._names.row(cells, None)
 
@@ -78,23 +93,27 @@ class SheetTable:
         except (zipfile.BadZipFile, zlib.error, ValueError, OSError, NotImplementedError) as error:
             raise _no_workbook(error) from error
 
-    def _cells(self) -> Iterator[list[Any]]:
-        """Yield the cells of each row of the first sheet with any."""
-        books = [self._book(values=True), *([self._book(values=False)] if self._has_formulas else [])]
+    def _top(self, sheet: int) -> _Top | None:
+        """Return the row of a sheet that names its columns; None for a sheet without texts."""
+        lines = [
+            _Line(rank_names(cells, number), number, cells)
+            for number, cells in islice(enumerate(self._cells(sheet), 1), LEADING)
+            if any(isinstance(cell, str) and cell.strip() for cell in cells)
+        ]
+        return _Top(sheet, lines[0].number, max(lines, key=lambda one: one.rank)) if lines else None
+
+    def _cells(self, sheet: int) -> Iterator[list[Any]]:
+        """Yield the cells of each row of a sheet."""
         with _damaged_workbooks():
-            for sheets in zip(*(book.worksheets for book in books), strict=True):
-                empty = True
-                for cells in _rows(sheets):
-                    empty = empty and all(cell is None for cell in cells)
-                    yield cells
-                if not empty:
-                    return
+            yield from _rows([book.worksheets[sheet] for book in self._books])
 
     def _other_sheets(self) -> list[str]:
-        """Return remarks about sheets with cells after the first one."""
+        """Return remarks about the other sheets with cells."""
         with _damaged_workbooks():
-            filled = [sheet.title for sheet in self._book(values=True).worksheets if _has_cells(sheet)]
-        return [f"the sheet {title!r} is not read, only {filled[0]!r} is" for title in filled[1:MAX_NAMED]]
+            sheets = list(self._books[0].worksheets)
+            read = sheets.pop(self._sheet).title
+            filled = [sheet.title for sheet in sheets if _has_cells(sheet)]
+        return [f"the sheet {title!r} is not read, only {read!r} is" for title in filled[: MAX_NAMED - 1]]
 
     def _book(self, *, values: bool) -> Any:
         """Open the workbook, with the values of its formulas or with their texts."""

@@ -168,7 +168,7 @@ export async function saveFilm(project: string, sound: Sound | null, report: (pa
   const heard = sound && await readSound(address, sound, film.scenes, notices);
   film.frames = film.scenes.reduce((sum, one) => sum + one.frames, 0);
   const url = URL.createObjectURL(await makeFilm(film, heard, report));
-  Object.assign(document.createElement("a"), { href: url, download: `${project}.webm` }).click();
+  Object.assign(document.createElement("a"), { href: url, download: `${film.name || project}.webm` }).click();
   setTimeout(() => URL.revokeObjectURL(url), 60_000);
   return notices;
 }

@@ -3,10 +3,10 @@ import test from "node:test";
 import { changesOf, curl, layersOf } from "../src/inspect.ts";
 import { audibleParts, playhead } from "../src/panels/ad_player.tsx";
 import { markStep, rowsOf } from "../src/panels/ad_timeline.tsx";
-import { filterPairs, money, statementsOf } from "../src/panels/campaign_data.ts";
+import { currencyWords, filterPairs, money, statementsOf, valueText } from "../src/panels/campaign_data.ts";
 import { factNumbers, spokenWords } from "../src/panels/lesson_facts.ts";
 import { moved } from "../src/panels/order.ts";
-import { elementsOf } from "../src/panels/page_elements.ts";
+import { elementsOf, fieldsOf } from "../src/panels/page_elements.ts";
 import { isPlain, keptWords, pathInWords, sentencesOf } from "../src/panels/version_words.ts";
 
 test("spans that overlap are drawn in rows of their own", () => {
@@ -46,6 +46,19 @@ test("only statements that were sent are shown as answered", () => {
 
 test("each value of a filter is a pair of its own", () => {
   assert.deepEqual(filterPairs({ channel: ["email", "radio"], has_offer: true, company: [], month: null }), [["channel", "email"], ["channel", "radio"], ["has_offer", "true"]]);
+});
+
+test("a text that was emptied can be written again", () => {
+  assert.deepEqual(fieldsOf({ id: "heading-1", type: "heading" }).map(([, label]) => label), ["Text", "Level"]);
+  assert.deepEqual(fieldsOf({ id: "section-1", type: "section" }), []);
+});
+
+test("amounts have their cents, days stay days, and unlike currencies are no sum", () => {
+  assert.deepEqual([4902.2, 3000, 0.125].map((one) => money(one, "EUR")), ["4,902.20 EUR", "3,000 EUR", "0.125 EUR"]);
+  assert.deepEqual(["out_of_home", "2026-08-29", "Cash Back / Rewards"].map(valueText), ["Out of home", "2026-08-29", "Cash Back / Rewards"]);
+  assert.deepEqual(currencyWords(["EUR"]), { unit: "EUR", warning: "" });
+  assert.deepEqual(currencyWords(["no currency"]), { unit: "", warning: "" });
+  assert.match(currencyWords(["EUR", "USD"]).warning, /EUR, USD: the sums add unlike amounts/);
 });
 
 test("facts are numbered from one, and words are counted in any language", () => {

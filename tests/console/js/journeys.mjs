@@ -331,7 +331,7 @@ test("a video becomes a film file with each scene in its time", async () => {
   const saved = tab.waitForEvent("download", { timeout: 4 * PATIENCE_MS });
   await tab.getByRole("button", { name: "WebM" }).click();
   const download = await saved;
-  assert.equal(download.suggestedFilename(), "film.webm");
+  assert.equal(download.suggestedFilename(), "Film.webm");
   const file = await download.path();
   const input = new Input({ formats: [WEBM], source: new BufferSource(await readFile(file)) });
   const track = await input.getPrimaryVideoTrack();
@@ -491,7 +491,7 @@ test("what is made is taken along as files, and one that cannot be made says wha
   await picture(tab, "take-page");
   const project = await offline.send("POST", "/api/projects", { id: "reel", starter: "app-promo" });
   await tab.goto(`${offline.url}/c/${project.threadId}`);
-  assert.equal(await taken(tab, "Timeline"), "reel.otio");
+  for (const [label, name] of [["Timeline", "App promo.otio"], ["Preview", "App promo.html"], ["JSON", "App promo.json"]]) assert.equal(await taken(tab, label), name);
   await tab.getByRole("button", { name: "Undo", exact: true }).isDisabled().then(assert.ok);
   await picture(tab, "take-video");
 });
@@ -648,6 +648,25 @@ test("a plan with a failed step counts its steps by what came of them, shows the
   await tab.reload();
   await tab.getByText("2 steps completed").waitFor();
   assert.equal(await tab.locator(".plan-head").count(), 2);
+});
+
+test("a scene is moved from place to place by keys, and keeps the focus", async () => {
+  await offline.send("POST", "/api/projects", { id: "keys", name: "Moved by keys", scenes: [scene(1), scene(2), scene(3)] });
+  const tab = await open(offline, "/c/keys");
+  const names = () => tab.locator(".scene strong").allInnerTexts();
+  const [first] = await until(async () => { const shown = await names(); return shown.length === 3 && shown; }, "the scenes are shown");
+  const later = tab.getByRole("button", { name: `Move ${first} later`, exact: true });
+  const focused = () => later.evaluate((button) => button === document.activeElement);
+  await later.focus();
+  await tab.keyboard.press("Enter");
+  await until(async () => (await names())[1] === first && (await later.getAttribute("aria-disabled")) === "false", "it is the second");
+  assert.ok(await focused());
+  await tab.keyboard.press("Alt+ArrowRight");
+  await until(async () => (await names())[2] === first, "it is the last");
+  await until(async () => (await offline.send("GET", "/api/projects/keys/scenes")).scenes[2].name === first, "the server has the order");
+  assert.ok(await focused());
+  const bars = await tab.frameLocator(".scene iframe").first().locator("html").evaluate((page) => page.scrollHeight - page.clientHeight);
+  assert.equal(bars, 0, "a scene fills its frame");
 });
 
 test("a step that changed the order of scenes names it, as the tab of its versions does", async () => {

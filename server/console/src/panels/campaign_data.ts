@@ -36,13 +36,27 @@ export function filterPairs(filters: Fields): [name: string, value: string][] {
     : [[name, String(value)]]);
 }
 
+/** A stored value to read: "out_of_home" as "Out of home", and a day as it is. */
+export function valueText(value: string): string {
+  const text = value.replaceAll("_", " ");
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
 /** Months and days sort by time; groups by another field keep their order. */
 export function isOverTime(groupBy: string): boolean {
   return groupBy === "month" || groupBy === "day" || groupBy === "year" || groupBy === "quarter" || groupBy === "week";
 }
 
+/** An amount as it is stored, with all its cents or none. */
 export function money(value: number | null, currency: string): string {
   if (value === null) return "";
-  const figure = value.toLocaleString("en", { maximumFractionDigits: 20 }); // as it is stored
+  const figure = value.toLocaleString("en", { minimumFractionDigits: Number.isInteger(value) ? 0 : 2, maximumFractionDigits: 20 });
   return currency ? `${figure} ${currency}` : figure;
+}
+
+/** The unit of summed spends, and why a sum of several currencies is none. */
+export function currencyWords(currencies: string[] = []): { unit: string; warning: string } {
+  const known = currencies.filter((one) => one !== "no currency");
+  if (currencies.length > 1) return { unit: "", warning: `These spends are in ${currencies.join(", ")}: the sums add unlike amounts, and are no amount of money.` };
+  return { unit: known[0] ?? "", warning: "" };
 }

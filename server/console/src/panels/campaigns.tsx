@@ -9,15 +9,17 @@ import { Icon } from "../ui/icon.tsx";
 import { Empty } from "../ui/states.tsx";
 import { DataTable } from "../ui/table.tsx";
 import { useRead } from "../ui/use_read.ts";
-import { filterPairs, isOverTime, statementsOf, type Campaign, type Group } from "./campaign_data.ts";
+import { currencyWords, filterPairs, isOverTime, statementsOf, valueText, type Campaign, type Group } from "./campaign_data.ts";
 import type { PanelProps } from "./panel.ts";
 
 const METRICS = ["count", "spend", "volume"] as const;
 
-function Aggregation({ groupBy, groups }: { groupBy: string; groups: Group[] }) {
+function Aggregation({ groupBy, groups, currencies }: { groupBy: string; groups: Group[]; currencies?: string[] }) {
   const [metric, setMetric] = useState<(typeof METRICS)[number]>("count");
   const points = groups.map((one) => ({ label: one.value || "none", value: one[metric] ?? 0 }));
-  const title = `${words(metric)} by ${words(groupBy).toLowerCase()}`;
+  const { unit, warning } = currencyWords(currencies);
+  const named = (one: (typeof METRICS)[number]) => (one === "spend" && unit ? `Spend in ${unit}` : words(one));
+  const title = `${named(metric)} by ${words(groupBy).toLowerCase()}`;
   const offered = METRICS.filter((one) => groups.some((group) => (group[one] ?? 0) > 0));
   return (
     <section class="part">
@@ -28,10 +30,12 @@ function Aggregation({ groupBy, groups }: { groupBy: string; groups: Group[] }) 
         </div>
       </header>
       {isOverTime(groupBy) && points.length > 2 ? <LineChart title={title} points={points} /> : <BarChart title={title} points={points} />}
+      {metric === "spend" && warning && <p class="help late">{warning}</p>}
       <details class="fold"><summary>As a table</summary>
+        {warning && offered.includes("spend") && <p class="help late">{warning}</p>}
         <DataTable caption={`Figures by ${groupBy}`} rows={groups} keyOf={(row) => row.value} columns={[
           { name: "value", title: words(groupBy), value: (row) => row.value, cell: (row) => row.value || "none" },
-          ...offered.map((one) => ({ name: one, title: words(one), value: (row: Group) => row[one], cell: (row: Group) => row[one]?.toLocaleString("en", { maximumFractionDigits: 2 }) ?? "", number: true })),
+          ...offered.map((one) => ({ name: one, title: named(one), value: (row: Group) => row[one], cell: (row: Group) => row[one]?.toLocaleString("en", { minimumFractionDigits: one === "spend" ? 2 : 0, maximumFractionDigits: 2 }) ?? "", number: true })),
         ]} />
       </details>
     </section>
@@ -46,7 +50,7 @@ function show(id: string): void {
 
 export function CampaignsPanel(props: PanelProps) {
   const [marked, mark] = useState<string[]>([]);
-  const { result, aggregation, detected_filters: filters } = props.values as { result?: { total: number; campaigns: Campaign[] } | null; aggregation?: { groupBy: string; groups: Group[] } | null; detected_filters?: Fields };
+  const { result, aggregation, detected_filters: filters } = props.values as { result?: { total: number; campaigns: Campaign[] } | null; aggregation?: { groupBy: string; groups: Group[]; currencies?: string[] } | null; detected_filters?: Fields };
   const [library] = useRead(() => get<{ notes: string[] }>("/api/campaigns?limit=1"), [props.revision]);
   const statements = statementsOf(props.messages);
   const campaigns = result?.campaigns ?? [];
@@ -59,7 +63,7 @@ export function CampaignsPanel(props: PanelProps) {
       {pairs.length > 0 && (
         <p class="tags">
           <span class="help">Filters</span>
-          {pairs.map(([name, value]) => <a key={name + value} class="tag link" href={`/campaigns?${new URLSearchParams(pairs).toString()}`} title="Open in the library">{words(name)}: {words(value)}</a>)}
+          {pairs.map(([name, value]) => <a key={name + value} class="tag link" href={`/campaigns?${new URLSearchParams(pairs).toString()}`} title="Open in the library">{words(name)}: {valueText(value)}</a>)}
         </p>
       )}
       {statements.length > 0 && (

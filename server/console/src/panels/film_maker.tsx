@@ -19,10 +19,11 @@ export function FilmMaker({ project, narrated, empty }: { project: string; narra
     setPart(null);
   };
   return (
-    <section class="part" aria-label="Film" aria-busy={part !== null}>
+    <section class="part" aria-labelledby="film" aria-busy={part !== null}>
+      <h3 id="film">Film</h3>
       <div class="ad-player-row">
         <button type="button" class="button" disabled={part !== null || empty} title="A film of 1280 × 720, made in this browser" onClick={() => void make()}>
-          <Icon name="film" size={16} />{part === null ? "WebM" : `${Math.round(100 * part)} %`}
+          <Icon name="film" size={16} />{part === null ? "Save as WebM" : `${Math.round(100 * part)} %`}
         </button>
         {mayWrite.value && <>
           {narrated && <label class="check"><input type="checkbox" checked={speaks} onChange={(event) => speak(event.currentTarget.checked)} /><span>Narration</span></label>}

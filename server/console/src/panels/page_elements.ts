@@ -23,7 +23,10 @@ const FIELDS: Record<string, [attribute: string, label: string][]> = {
   link: [["href", "Address"]], button: [["href", "Address"]], heading: [["level", "Level"]], form: [["action", "Address"]], input: LABEL, textarea: LABEL, select: LABEL,
 };
 
+/** Types that are their text: it can be written again once it was emptied. */
+const WORDED = new Set(["heading", "text", "quote", "link", "button", "item", "option"]);
+
 /** What a person may write of an element: its text, which has no attribute, and what a check of the page asks for. */
 export function fieldsOf(element: PageElement): [attribute: string, label: string][] {
-  return [...(element.content === undefined ? [] : [["", "Text"] as [string, string]]), ...(FIELDS[element.type] ?? [])];
+  return [...(element.content === undefined && !WORDED.has(element.type) ? [] : [["", "Text"] as [string, string]]), ...(FIELDS[element.type] ?? [])];
 }

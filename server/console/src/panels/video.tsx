@@ -1,5 +1,5 @@
 // A video: its scenes as playing previews in a strip that is put in order by dragging or by keys.
-import { useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { api, get, path, post, request } from "../api.ts";
 import { count, seconds } from "../format.ts";
 import { setQuery } from "../router.ts";
@@ -26,6 +26,11 @@ export function Picture({ src, title, width }: { src: string; title: string; wid
   );
 }
 
+/** Moves a scene; while that is not possible it keeps the focus of a keyboard. */
+function MoveButton({ label, off, onMove, children }: { label: string; off: boolean; onMove: () => void; children: string }) {
+  return <button type="button" class="icon-button" aria-label={label} aria-disabled={off} onClick={() => off || onMove()}>{children}</button>;
+}
+
 function SceneCard({ props, scene, last, playing, onPlay, onMove }: {
   props: PanelProps; scene: Scene; last: boolean; playing: boolean; onPlay: () => void; onMove: (to: number) => void;
 }) {
@@ -49,8 +54,8 @@ function SceneCard({ props, scene, last, playing, onPlay, onMove }: {
       </div>
       <div class="scene-line">
         <button type="button" class="icon-button" aria-pressed={playing} aria-label={playing ? `Stop ${scene.name}` : `Play ${scene.name}`} onClick={onPlay}><Icon name={playing ? "stop" : "play"} size={16} /></button>
-        <button type="button" class="icon-button" aria-label={`Move ${scene.name} earlier`} disabled={fixed || position === 1} onClick={() => onMove(position - 2)}>‹</button>
-        <button type="button" class="icon-button" aria-label={`Move ${scene.name} later`} disabled={fixed || last} onClick={() => onMove(position)}>›</button>
+        <MoveButton label={`Move ${scene.name} earlier`} off={fixed || position === 1} onMove={() => onMove(position - 2)}>‹</MoveButton>
+        <MoveButton label={`Move ${scene.name} later`} off={fixed || last} onMove={() => onMove(position)}>›</MoveButton>
         <button type="button" class="tag link" onClick={() => setQuery({ tab: "versions", stream: scene.id })}>{scene.versionId}</button>
         <button type="button" class="icon-button end" disabled={!mayWrite.value} aria-pressed={scene.locked} aria-label={scene.locked ? `Unlock ${scene.name}` : `Lock ${scene.name}`} onClick={lock}><Icon name={scene.locked ? "lock" : "unlock"} size={16} /></button>
       </div>
@@ -61,6 +66,12 @@ function SceneCard({ props, scene, last, playing, onPlay, onMove }: {
 function VideoPanel(props: PanelProps) {
   const [playing, play] = useState<string | null>(null);
   const [project, error, setProject] = useRead(() => get<Project>(path`/api/projects/${props.id}`), [props.id, props.revision]);
+  const held = useRef<HTMLElement | null>(null);
+  useEffect(() => {
+    // A card that moves, also back and forth with what the server has, loses the focus.
+    if (document.activeElement === document.body) held.current?.focus();
+    else if (document.activeElement !== held.current) held.current = null;
+  }, [project]);
   if (error) return <Failure error={error} />;
   if (!project) return <Loading label="Reading the video" />;
   const ids = project.scenes.map((one) => one.id);
@@ -69,6 +80,7 @@ function VideoPanel(props: PanelProps) {
     const order = moved(ids, id, to);
     if (order.join() === ids.join()) return;
     const scenes = order.flatMap((one, i) => project.scenes.filter((scene) => scene.id === one).map((scene) => ({ ...scene, position: i + 1 })));
+    held.current = document.activeElement as HTMLElement | null;
     setProject({ ...project, scenes });
     const started = await attempt(request<{ executionId: string | null }>("PUT", path`/api/projects/${props.id}/order`, { sceneIds: order }));
     if (started) notify("The order has changed", { action: { label: "Undo", run: () => void attempt(api.undoPlan(props.id, started.executionId ?? "")).then(() => props.changed()) } });

@@ -1,6 +1,5 @@
 // A campaign as a card.
-import { words } from "../format.ts";
-import { money, type Campaign } from "../panels/campaign_data.ts";
+import { money, valueText, type Campaign } from "../panels/campaign_data.ts";
 import { MakeOf } from "../panels/make_of.tsx";
 
 export function CampaignCard({ campaign, marked = false }: { campaign: Campaign; marked?: boolean }) {
@@ -14,7 +13,7 @@ export function CampaignCard({ campaign, marked = false }: { campaign: Campaign;
       {campaign.offer ? <p class="campaign-offer">{campaign.offer}</p> : <p class="help">No offer</p>}
       <p class="campaign-text">{campaign.campaign_text}</p>
       <p class="tags">
-        {campaign.channel && <span class="tag">{words(campaign.channel)}</span>}
+        {campaign.channel && <span class="tag">{valueText(campaign.channel)}</span>}
         {campaign.imagery_sentiment && <span class="tag">{campaign.imagery_sentiment}</span>}
         {campaign.primary_product && <span class="tag">{campaign.primary_product}</span>}
         {campaign.key_value_props.map((one) => <span key={one} class="tag">{one}</span>)}

@@ -45,7 +45,7 @@ export function LineChart({ title, points, format = compact }: { title: string; 
   const values = points.map((one) => one.value);
   const max = niceMax(values);
   const [width, height] = [WIDTH - LEFT - 8, HEIGHT - BOTTOM - 8];
-  const every = Math.ceil(points.length / 8);
+  const every = Math.ceil(points.length / 6);
   const path = linePath(values, max, width, height);
   return (
     <svg class="line-chart" viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-label={title}>

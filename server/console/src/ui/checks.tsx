@@ -8,6 +8,9 @@ import { useRead } from "./use_read.ts";
 interface Check { rule: string; measured: string; limit?: string; verdict: "pass" | "warn" | "fail"; remedy: string; elements?: string[] }
 interface Report { verdict: string; checks: Check[]; source?: string }
 
+/** Names of fields without the marks that a terminal shows. */
+const plain = (text: string) => text.replaceAll("`", "");
+
 /** The rules; `onOpen` takes a part that breaks one, and the rule. */
 export function Checks({ of, read, when, onOpen }: { of: string; read: () => Promise<Report>; when: unknown[]; onOpen?: (part: string, rule: string) => void }) {
   const [report, error] = useRead(read, when);
@@ -26,7 +29,7 @@ export function Checks({ of, read, when, onOpen }: { of: string; read: () => Pro
         <thead><tr><th>Rule</th><th>Measured</th>{limits && <th>Limit</th>}<th>Verdict</th></tr></thead>
         <tbody>
           {checks.map((one) => (
-            <tr key={one.rule} class={one.verdict}><td>{one.rule}</td><td>{one.measured}</td>{limits && <td>{one.limit}</td>}<td>{one.verdict}{one.remedy && <span class="help"> {onPage(one.remedy)}</span>}
+            <tr key={one.rule} class={one.verdict}><td>{one.rule}</td><td>{plain(one.measured)}</td>{limits && <td>{one.limit}</td>}<td>{one.verdict}{one.remedy && <span class="help"> {plain(onPage(one.remedy))}</span>}
               {onOpen && mayWrite.value && one.elements?.map((part) => <button key={part} type="button" class="tag link" onClick={() => onOpen(part, one.rule)}>Edit {part}</button>)}
             </td></tr>
           ))}

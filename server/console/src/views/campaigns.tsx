@@ -2,7 +2,7 @@
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { get, send } from "../api.ts";
 import { count, words } from "../format.ts";
-import { filterPairs, type Campaign } from "../panels/campaign_data.ts";
+import { filterPairs, valueText, type Campaign } from "../panels/campaign_data.ts";
 import { location, navigate } from "../router.ts";
 import { attempt, mayWrite } from "../store.ts";
 import type { Fields } from "../types.ts";
@@ -15,8 +15,8 @@ import { ImportDialog } from "./campaign_import.tsx";
 interface CampaignPage { campaigns: Campaign[]; total: number; offset: number; detectedFilters: Fields; notes: string[] }
 
 const TEXTS: [name: string, label: string, example: string][] = [
-  ["company", "Company", "Northfold"], ["channel", "Channel", "email"], ["product", "Product", "travel card"],
-  ["value_prop", "Value", "cash back"], ["sentiment", "Feeling", "premium"], ["date_range", "When", "last 6 months"],
+  ["company", "Company", ""], ["channel", "Channel", "email, radio"], ["product", "Product", ""],
+  ["value_prop", "Value", ""], ["sentiment", "Feeling", "premium"], ["date_range", "When", "last 6 months"],
 ];
 const SORTS: [value: string, label: string][] = [["newest", "Newest"], ["spend", "Spend"], ["volume", "Volume"]];
 const LIMIT = 24;
@@ -88,7 +88,7 @@ export function Campaigns() {
       {page && (
         <p class="tags" role="status">
           <strong class="num">{count(page.total, "campaign")}</strong>
-          {pairs.map(([name, value]) => <span key={name + value} class="tag">{words(name)}: {words(value)}</span>)}
+          {pairs.map(([name, value]) => <span key={name + value} class="tag">{words(name)}: {valueText(value)}</span>)}
           {page.notes.map((one) => <span key={one} class="help">{one}</span>)}
         </p>
       )}

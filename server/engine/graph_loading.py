@@ -91,7 +91,7 @@ async def _graph(location: GraphLocation, stack: AsyncExitStack) -> Pregel[Any, 
         return _compile(location, await enter(value(), stack))
     except CallsheetError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise _failure(location, "cannot be made", error) from error
 
 

@@ -450,8 +450,10 @@ def _lifespan(settings: Settings) -> Callable[[FastAPI], AbstractAsyncContextMan
 
 
 async def _log_warnings(opened: Storage) -> list[str]:
-    """Log and return the settings of storage that may lose data, and variables that are no settings."""
-    at_risk = [str(each) for each in health.health_warnings(await health.read_health(opened))]
+    """Log and return problems and risky settings of storage, and variables that are no settings."""
+    state = await health.read_health(opened)
+    problems = [*health.health_problems(state), *health.health_warnings(state)]
+    at_risk = [str(each) for each in problems]
     for warning in at_risk:
         _log.warning("%s: %s", opened.origin, warning)
     unknown = unknown_variables(os.environ)

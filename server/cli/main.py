@@ -41,6 +41,7 @@ _SUMMARY: Final = (
 )
 _ALIASES: Final = ("ad", "page", "lesson", "scenes", "ask")
 _HIDDEN: Final = argparse.SUPPRESS
+_CONTEXT: Final = "Context of the run, a JSON object, for a graph with a context schema."
 
 
 def main(args: Sequence[str] | None = None) -> None:
@@ -392,7 +393,8 @@ def _add_wire(root: CommandGroup) -> None:
     run.add_argument("text", nargs="?", metavar="TEXT", help="The message; - for stdin.")
     run.add_argument("--id", metavar="ID", help="Continue this thread [a new one].")
     run.add_argument("--thread", dest="id", help=_HIDDEN)
-    run.add_argument("--input", metavar="JSON", help="Further input of the graph, a JSON object.")
+    run.add_argument("--input", metavar="JSON", help="Input of the graph beside TEXT, a JSON object.")
+    run.add_argument("--context", metavar="JSON", help=_CONTEXT)
     run.add_argument("--answer", help="Answer to the question that waits: JSON, or text.")
     add_model(run)
     questions = root.group("questions", "Questions of all workflows that wait for an answer: list, answer.")
@@ -403,6 +405,7 @@ def _add_wire(root: CommandGroup) -> None:
     )
     _add_id(answer)
     answer.add_argument("answer", nargs="?", metavar="ANSWER", help="JSON, or text [asked in the terminal].")
+    answer.add_argument("--context", metavar="JSON", help=_CONTEXT)
     add_model(answer)
     search = root.command(
         "search", wire.search, "Find threads of all workflows by words.", "search sourdough"

@@ -35,13 +35,17 @@ from callsheet.server.cli.turns import (
     last_message,
 )
 from callsheet.server.settings.installation import program
-from callsheet.state import questions
+from callsheet.state import errors, questions
 from callsheet.state.entered import entered_text
 from callsheet.state.errors import CallsheetError, Conflict, Invalid, Missing
 
 _MOST_RECENT: Final = 500
 """Most threads that the server lists at once."""
 _MAX_FILE: Final = 1_000_000_000
+_CANCELLED: Final = "UserInterrupt"
+"""Kind of the error of a cancelled run."""
+_EXAMPLES: Final = {"integer": 0, "number": 0.0, "boolean": False, "array": [], "object": {}}
+"""Values of an example by the type of their schema."""
 _LEFT_OUT: Final = b'{"type":"left-out",'
 _SHORT_STATUS: Final = {"interrupted": "asks"}
 """Words for a status where they say more than the wire's."""
@@ -264,13 +268,14 @@ def answer_question(client: ServerClient, args: Args) -> int:
 def run(client: ServerClient, args: Args) -> int:
     """Run a graph and answer its questions."""
     thread = _require_graph(client, args)
-    body = _body(client, args, thread)
+    chosen = {"context": _context(args)}
+    body = chosen | _body(client, args, thread)
     thread = thread or _new_thread(client, args.graph)
     try:
         values, question = _turn(client, thread, args, body)
         while question is not None and (answer := _next_answer(args, values, question)) is not None:
-            command = {"resume": parse_answer(answer, question)}
-            values, question = _turn(client, thread, args, {"command": command})
+            body = chosen | {"command": {"resume": parse_answer(answer, question)}}
+            values, question = _turn(client, thread, args, body)
     except StoppedError:
         say(f"Stopped: the run is cancelled. See what is kept: {program()} threads show {thread}")
         raise
@@ -292,7 +297,7 @@ def _next_answer(args: Args, values: Any, question: Any) -> str | None:
 
 def _turn(client: ServerClient, thread: str, args: Args, body: Mapping[str, Any]) -> tuple[Any, Any]:
     """Execute a run; return the values of the thread after it, and the question that waits."""
-    request = {"assistant_id": args.graph, "stream_mode": ["custom"], "context": _context(args), **body}
+    request = {"assistant_id": args.graph, "stream_mode": ["custom"], **body}
     with show_progress(quiet=args.json) as show, Interruption(client) as stop:
         stop.thread = thread
         for name, data in client.events(
@@ -300,7 +305,7 @@ def _turn(client: ServerClient, thread: str, args: Args, body: Mapping[str, Any]
         ):
             if name == "error":
                 stop.check(name)
-                raise _RunFailed(data)
+                raise _failure(client, thread, args.graph, data)
             if step := as_step(name, data):
                 show(step)
         stop.check("error")
@@ -308,10 +313,16 @@ def _turn(client: ServerClient, thread: str, args: Args, body: Mapping[str, Any]
     return state["values"], answers.pending(client, thread)
 
 
-class _RunFailed(CallsheetError):
-    def __init__(self, data: Any) -> None:
-        fields = data if isinstance(data, Mapping) else {}
-        super().__init__(str(fields.get("message") or data), remedy=str(fields.get("remedy") or ""))
+def _failure(client: ServerClient, thread: str, graph: str, data: Any) -> CallsheetError:
+    """Return the error of a run that failed; one of the graph's own code has its kind and its node."""
+    fields = data if isinstance(data, Mapping) else {}
+    kind, message = str(fields.get("error") or ""), str(fields.get("message") or "")
+    if kind == _CANCELLED or isinstance(getattr(errors, kind, None), type):
+        return CallsheetError(message)
+    tasks = client.get(f"/threads/{thread}/state")["tasks"]
+    nodes = [f"node {task['name']!r} of " for task in tasks if task["error"]][:1]
+    rule = f"{''.join(nodes)}graph {graph!r} failed: {': '.join(filter(None, (kind, message)))}"
+    return CallsheetError(rule, remedy="correct the graph; the trace is in the server's log")
 
 
 def _require_graph(client: ServerClient, args: Args) -> str:
@@ -340,7 +351,7 @@ def _new_thread(client: ServerClient, graph: str) -> str:
 
 
 def _body(client: ServerClient, args: Args, thread: str) -> dict[str, Any]:
-    has_input = bool(args.text or args.input)
+    has_input = bool(args.text or args.input is not None)
     value = answers.pending(client, thread) if thread and args.answer is not None else None
     if value is not None:
         if has_input:
@@ -352,12 +363,12 @@ def _body(client: ServerClient, args: Args, thread: str) -> dict[str, Any]:
         raise Conflict(
             "no question waits for an answer on this thread", remedy="send a message first, or too"
         )
-    graph_input = _json_object(args.input)
+    graph_input = _json_object(args.input, "--input")
     if args.text:
         _require_messages(client, args.graph)
         words = read_text(args.text, None, "the message")
         graph_input["messages"] = [{"role": "user", "content": words}]
-    if not graph_input:
+    if not has_input:
         raise Invalid("the run has no input", remedy="give a message, or --input with a JSON object")
     return {"input": graph_input}
 
@@ -382,24 +393,27 @@ def _require_messages(client: ServerClient, graph: str) -> None:
     fields = [*schema.get("properties", ())]
     if not fields or "messages" in fields:
         return
-    example = json.dumps(dict.fromkeys(schema.get("required") or fields, "…"), ensure_ascii=False)
+    properties = schema["properties"]
+    values = {
+        name: _EXAMPLES.get(properties[name].get("type"), "…") for name in schema.get("required") or fields
+    }
+    example = json.dumps(values, ensure_ascii=False)
     raise Invalid(
         f"graph {graph!r} takes no message; its input has {', '.join(fields)}",
         remedy=f"give the input as JSON instead: --input '{example}'",
     )
 
 
-def _json_object(words: str | None) -> dict[str, Any]:
+def _json_object(words: str | None, option: str) -> dict[str, Any]:
     if words is None:
         return {}
+    remedy = f"give an object: {option} '{{\"n\": 1}}'"
     try:
         value = json.loads(words)
     except ValueError as error:
-        raise Invalid(
-            f"--input is not JSON: {error}", remedy="give an object: --input '{\"n\": 1}'"
-        ) from error
+        raise Invalid(f"{option} is not JSON: {error}", remedy=remedy) from error
     if not isinstance(value, dict):
-        raise Invalid("--input is not a JSON object", remedy="give an object: --input '{\"n\": 1}'")
+        raise Invalid(f"{option} is not a JSON object", remedy=remedy)
     return value
 
 
@@ -438,9 +452,10 @@ def _chat_words(client: ServerClient, args: Args, thread: str, values: Any) -> t
     return f"{kind.noun} chat", shlex.quote(name)
 
 
-def _context(args: Args) -> dict[str, str]:
+def _context(args: Args) -> dict[str, Any]:
     chosen = {"provider": getattr(args, "provider", None), "model": getattr(args, "model", None)}
-    return {name: value for name, value in chosen.items() if value}
+    own = _json_object(getattr(args, "context", None), "--context")
+    return own | {name: value for name, value in chosen.items() if value}
 
 
 def _thread(client: ServerClient, name: str) -> dict[str, Any]:

@@ -52,7 +52,7 @@ class AttemptLog:
         cause = {"kind": record["error"], "remedy": record.get("remedy", "")}
         _log.warning(
             "run failed: %s",
-            record.get("said") or record["message"] or record["error"],
+            record.get("said") or ": ".join(filter(None, (record["error"], record["message"]))),
             extra=self._fields(status) | {name: text for name, text in cause.items() if text},
             # The place of an error of our own is in its message.
             exc_info=None if isinstance(error, CallsheetError) else error,

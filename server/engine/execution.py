@@ -55,7 +55,7 @@ from callsheet.storage.checkpoints.context import STEP_STORE
 from callsheet.storage.redis.batching import waiting_for_room
 from callsheet.storage.runs.events import Announcements, wait_for_signal
 from callsheet.storage.runs.events import Event as StoredEvent
-from callsheet.storage.runs.leases import LEASE, Lease, create_task, renew_blocking
+from callsheet.storage.runs.leases import LEASE, Lease, contain, create_task, renew_blocking
 from callsheet.storage.runs.records import Action, Ending, Run, RunAttempt, RunOutcome
 from callsheet.storage.runs.runs import Runs
 
@@ -146,11 +146,7 @@ class RunExecution:
     async def _execute(self) -> RunOutcome:
         try:
             async with asyncio.timeout(self.timeout_s) as limit:
-                # First of all: the run's graph may not load any more.
-                if ended := await self._earlier_cancellation():
-                    return ended
-                async with self._own_graph() as self.graph:
-                    return await self._work_under_lease()
+                return await contain(self._attempt())
         except (Fenced, Drained, StorageDown):
             # Not the run's fault: it continues, here or in another process.
             raise
@@ -159,6 +155,13 @@ class RunExecution:
                 late = TimeoutError(f"took longer than {self.timeout_s:g} s")
                 return self._failure(late, "timeout")
             return self._failure(error)
+
+    async def _attempt(self) -> RunOutcome:
+        # First of all: the run's graph may not load any more.
+        if ended := await self._earlier_cancellation():
+            return ended
+        async with self._own_graph() as self.graph:
+            return await self._work_under_lease()
 
     def _own_graph(self) -> AbstractAsyncContextManager[Pregel[Any, Any]]:
         """Return the graph of this run, which a factory may make from its config and context."""

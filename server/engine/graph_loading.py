@@ -4,6 +4,7 @@ import functools
 import logging
 import os
 import sys
+import traceback
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from functools import partial
@@ -33,6 +34,7 @@ from callsheet.state.errors import Broken, CallsheetError, Invalid
 Graphs = Mapping[str, Pregel[Any, Any]]
 _UNNAMED: Final = "LangGraph"
 """LangGraph's name for a graph that was compiled without one."""
+_LIBRARIES: Final = f"{os.sep}site-packages{os.sep}"
 _log = logging.getLogger(__name__)
 
 
@@ -91,7 +93,7 @@ async def _graph(location: GraphLocation, stack: AsyncExitStack) -> Pregel[Any, 
         return _compile(location, await enter(value(), stack))
     except CallsheetError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise _failure(location, "cannot be made", error) from error
 
 
@@ -159,7 +161,17 @@ def _import_file(path: Path) -> ModuleType:
 
 
 def _failure(location: GraphLocation, rule: str, error: BaseException) -> Invalid:
+    """Return the refusal of a graph; of a package that is missing, and else of the line that raised."""
+    source = str(location.source)
+    remedy = f"correct {source!r}"
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        remedy = f"install the package of {error.name!r} for {sys.executable}, or {remedy}"
+    lines = [
+        f" ({frame.filename}, line {frame.lineno})"
+        for frame in traceback.extract_tb(error.__traceback__)
+        if _LIBRARIES not in frame.filename and Path(frame.filename).is_file() and frame.filename != __file__
+    ][-1:]
+    place = "" if isinstance(error, SyntaxError) else "".join(lines)
     return Invalid(
-        f"{location.kind} {location.name!r} {rule}: {type(error).__name__}: {error}",
-        remedy=f"correct {str(location.source)!r}",
+        f"{location.kind} {location.name!r} {rule}: {type(error).__name__}: {error}{place}", remedy=remedy
     )

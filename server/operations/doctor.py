@@ -79,7 +79,8 @@ async def diagnose(
         *_check_variables(environment),
         *_check_settings(settings, graphs, workflows),
         _check_versions(settings),
-        *_check_models(environment),
+        # Graphs that are no workflows choose their models themselves.
+        *(_check_models(environment) if workflows is None or workflows.specs else ()),
     ]
     if not settings.redis_url:
         findings.append(_check_folder(settings.data_dir or folders.default_data_dir()))

@@ -26,6 +26,7 @@ from callsheet.providers import with_key
 from callsheet.providers.routing import RoutingRequest, route
 from callsheet.server.app import create_app
 from callsheet.server.engine import process
+from callsheet.server.engine.workflows import Workflows
 from callsheet.server.http import connections
 from callsheet.server.http.auth import OPERATOR
 from callsheet.server.http.shutdown import Shutdown
@@ -66,7 +67,8 @@ def serve(settings: Settings, version: str) -> None:
     async def ready() -> None:
         process.tune_garbage_collection()
         # In a thread, so that requests are answered meanwhile.
-        await asyncio.to_thread(lambda: where.print(greeting(version, url, place, app.state.warnings)))
+        served, warnings = app.state.context.workflows, app.state.warnings
+        await asyncio.to_thread(lambda: where.print(greeting(version, url, place, warnings, served)))
 
     with ExitStack() as stack:
         for listener in listeners:
@@ -277,15 +279,20 @@ class _Server(uvicorn.Server):
         return await super().on_tick(counter)
 
 
-def greeting(version: str, url: str, place: str, warnings: Sequence[str] = ()) -> Padding:
-    """Return the greeting: URL, provider with its reason, location of the data, warnings."""
-    chosen = route(RoutingRequest(), with_key(os.environ))
+def greeting(version: str, url: str, place: str, warnings: Sequence[str], workflows: Workflows) -> Padding:
+    """Return the greeting: URL, graphs that are no workflows, provider of the workflows, data, warnings."""
+    graphs = ", ".join(name for name in workflows.graphs if name not in workflows.specs)
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="bold", no_wrap=True)
     grid.add_column(overflow="fold")
     grid.add_row("Open", Text(url, "cyan"))
     grid.add_row("Docs", Text(f"{url}/docs", "cyan"))
-    grid.add_row("Model", Text.assemble(chosen.provider, (f"  {chosen.reason}", "dim")))
+    if graphs:
+        grid.add_row("Graphs", Text(graphs))
+    if workflows.specs:
+        # Other graphs choose their models themselves.
+        chosen = route(RoutingRequest(), with_key(os.environ))
+        grid.add_row("Model", Text.assemble(chosen.provider, (f"  {chosen.reason}", "dim")))
     grid.add_row("Data", Text(without_control_chars(place)))
     for warning in warnings:
         grid.add_row("Warning", Text(warning, "yellow"))

@@ -22,6 +22,10 @@ REQUEST_LOGGER: Final = "server.requests"
 """Logger with one line per request; silent in `text` unless the level is debug."""
 REDACTED: Final = "[hidden]"
 _VERBOSE_LOGGERS: Final = ("httpx", "httpx2", "httpcore", "docket", "asyncio", "openai")
+_RETRYING_LOGGERS: Final = ("docket.worker", "docket.strikelist")
+"""Loggers of the task queue, which log each second of an outage of Redis."""
+_OUTAGE_LINE_S: Final = 60.0
+"""Seconds between two of their lines."""
 _MIN_SECRET_CHARS: Final = 8
 """Least length of a secret from the environment; shorter values occur in text by chance."""
 
@@ -77,6 +81,31 @@ def configure(level: str, form: Format = "auto", stream: TextIO | None = None) -
     for name in _VERBOSE_LOGGERS:
         logging.getLogger(name).setLevel(quiet)
     logging.getLogger(REQUEST_LOGGER).setLevel(quiet if chosen == "text" else logging.NOTSET)
+    for name in _RETRYING_LOGGERS:
+        retrying = logging.getLogger(name)
+        for former in retrying.filters[:]:
+            retrying.removeFilter(former)
+        retrying.addFilter(_OutageFilter())
+
+
+class _OutageFilter(logging.Filter):
+    """Passes a logger's lines about an outage of Redis once a minute, with the error and no trace."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._next_s = 0.0
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return False for a line that repeats the newest one."""
+        if record.levelno != logging.WARNING or "Redis" not in str(record.msg):
+            return True
+        if record.created < self._next_s:
+            return False
+        self._next_s = record.created + _OUTAGE_LINE_S
+        if record.exc_info and record.exc_info[1]:
+            record.msg, record.args = "%s %s", (record.getMessage(), record.exc_info[1])
+            record.exc_info = None
+        return True
 
 
 def known_secrets(environment: Mapping[str, str]) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ it goes on, another process may have the thread, so it asks Redis before anythin
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from contextvars import ContextVar
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from weakref import WeakSet
 
 from callsheet.state.errors import StorageFull
@@ -15,6 +15,8 @@ from callsheet.storage.checkpoints.transports import blocking_transport
 from callsheet.storage.redis.scripts import ScriptCall
 from callsheet.storage.runs.records import Action, RunAttempt, now_s
 from callsheet.storage.runs.runs import Runs
+
+T = TypeVar("T")
 
 
 class Lease:
@@ -59,12 +61,36 @@ def create_task(
     work: Coroutine[Any, Any, Any],
     **options: Any,
 ) -> Any:
-    """Create a task and note it in the lease of the attempt that starts it."""
-    task = create(work, loop=loop, **options) if create is asyncio.Task else create(loop, work, **options)
+    """Create a task; one of an attempt is noted in its lease, and contained."""
     context = options.get("context")
-    if lease := context.get(LEASE) if context is not None else LEASE.get():
+    lease = context.get(LEASE) if context is not None else LEASE.get()
+    contained = contain(work) if lease else work
+    task = (
+        create(contained, loop=loop, **options)
+        if create is asyncio.Task
+        else create(loop, contained, **options)
+    )
+    if lease:
         lease.tasks.add(task)
+        # Of a task that is cancelled before its first step; else Python warns that nothing awaited the work.
+        task.add_done_callback(lambda _: work.close())
     return task
+
+
+async def contain(work: Coroutine[Any, Any, T]) -> T:
+    """Await code of a graph; an exit or another error that is no `Exception` becomes a `RuntimeError`.
+
+    `sys.exit` in a task would end the event loop, and with it every run of the process; the attempt would be
+    repeated, in the next process, too.
+    """
+    try:
+        return await work
+    except (Exception, asyncio.CancelledError, GeneratorExit):
+        raise
+    except BaseException as error:
+        raise RuntimeError(
+            f"the graph's code raised {error!r}, which would end the process; raise an Exception instead"
+        ) from error
 
 
 def renew_blocking(runs: Runs, leases: Sequence[Lease]) -> list[Lease]:

@@ -26,6 +26,7 @@ import typing
 import uuid
 from langchain_core.messages import AIMessage
 from langgraph.graph import END, START, StateGraph
+from langgraph.runtime import Runtime
 from langgraph.types import interrupt
 from pydantic import BaseModel
 from callsheet.nodes.approval import approval_node
@@ -85,8 +86,24 @@ builder = StateGraph(Guests)
 builder.add_node("choose_table", choose_table)
 builder.add_edge(START, "choose_table")
 tables = builder.compile()
+
+def look_up(state: dict):
+    return {"price": state["prices"]["soup"]}
+
+prices = StateGraph(dict).add_node("look_up", look_up).add_edge(START, "look_up").compile()
+
+class House(typing.TypedDict):
+    name: str
+
+def greet(state: Guests, runtime: Runtime[House]):
+    return {"table": interrupt("Which table?") + " of " + runtime.context["name"]}
+
+greeting = StateGraph(Guests, context_schema=House).add_node(greet).add_edge(START, "greet").compile()
 '''
-GRAPHS = {"menu_writer": "./menu.py:graph", "tables": "./menu.py:tables"}
+GRAPHS = {
+    "menu_writer": "./menu.py:graph",
+    **{name: f"./menu.py:{name}" for name in ("tables", "prices", "greeting")},
+}
 QUESTION = "Writing the menu"
 
 
@@ -236,11 +253,15 @@ def test_a_graph_that_is_no_workflow_accepts_json_input_and_any_answer(run_comma
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (("bogus", "hello"), ("'bogus'", "menu_writer, tables")),
+        (("bogus", "hello"), ("'bogus'", "greeting, menu_writer, prices, tables")),
         (("tables",), ("no input", "--input")),
-        (("tables", "for four"), ("takes no message", "guests, table", '--input \'{"guests": "…"')),
+        (
+            ("tables", "for four"),
+            ("takes no message", "guests, table", '--input \'{"guests": 0, "table": "…"}'),
+        ),
         (("tables", "--input", "[1]"), ("--input", "not a JSON object")),
         (("tables", "--input", "{"), ("--input", "not JSON")),
+        (("greeting", "--input", "{}", "--context", "x"), ("--context", "not JSON")),
         (("tables", "--answer", "1"), ("no question waits",)),
         (("tables", "--thread", "nowhere", "--answer", "1"), ("'nowhere'",)),
     ],
@@ -250,6 +271,23 @@ def test_invalid_arguments_are_refused_and_nothing_is_written(
 ) -> None:
     assert_refused(run_command("run", *args, "--json"), *words)
     assert json.loads(run_command("threads", "list", "--json").out) == []
+
+
+def test_an_error_of_a_graphs_own_code_is_shown_with_its_kind_and_its_node(run_command: RunCommand) -> None:
+    failed = run_command("run", "prices", "--input", '{"prices": {}}')
+    assert_refused(failed, "node 'look_up' of graph 'prices' failed: KeyError: 'soup'", "the server's log")
+
+
+def test_a_graph_without_fields_runs_with_an_empty_input(run_command: RunCommand) -> None:
+    assert_refused(run_command("run", "prices", "--input", "{}"), "KeyError: 'prices'")
+
+
+def test_a_graph_with_a_context_schema_gets_the_context_that_is_given(run_command: RunCommand) -> None:
+    context = ("--context", '{"name": "Chez Ana"}')
+    first = run_graph(run_command, "greeting", "--input", "{}", *context)
+    assert first["question"] == "Which table?"
+    answered = run_command("questions", "answer", first["thread"], "Table 1", *context, "--json")
+    assert json.loads(answered.out)["values"] == {"table": "Table 1 of Chez Ana"}
 
 
 def test_another_graph_on_a_thread_and_a_second_answer_are_refused(run_command: RunCommand) -> None:
@@ -313,7 +351,7 @@ def test_doctor_checks_tool_settings_against_the_tools_of_the_project(
         matching: dict[str, Any] = next(each for each in json.loads(result.out) if each["part"] == part)
         return matching
 
-    assert finding("Graphs")["message"].startswith("menu_writer, tables of ")
+    assert finding("Graphs")["message"].startswith("menu_writer, tables, prices, greeting of ")
     monkeypatch.setenv("CALLSHEET_TOOLS", '{"write_menu": {"calls": 3}}')
     assert finding("Tools")["status"] == "ok"
     monkeypatch.setenv("CALLSHEET_TOOLS", '{"search_voices": {"calls": 3}}')

@@ -28,6 +28,7 @@ GRAPHS = {
     "syntax.py": "x = (",
     "nothing.py": "x = 1",
     "factory.py": "def graph(config):\n    raise KeyError('colour')",
+    "needs.py": "\nimport no_such_package",
     "empty.py": "from langgraph.graph import StateGraph\ngraph = StateGraph(dict)",
 }
 
@@ -170,7 +171,9 @@ BROKEN = [
     ('{"graphs": {"ad_creation": "./nothing.py:graph"}}', "has no 'graph'"),
     ('{"graphs": {"ad_creation": "./nothing.py:x"}}', "is of type int"),
     ('{"graphs": {"ad_creation": "no.such.module:x"}}', "there is no module 'no.such.module'"),
-    ('{"graphs": {"ad_creation": "./raises.py:graph"}}', "no such model"),
+    ('{"graphs": {"ad_creation": "./raises.py:graph"}}', "no such model (/"),
+    ('{"graphs": {"ad_creation": "./raises.py:graph"}}', "raises.py, line 1)"),
+    ('{"graphs": {"ad_creation": "./needs.py:graph"}}', "install the package of 'no_such_package' for /"),
     ('{"graphs": {"ad_creation": "./exits.py:graph"}}', "SystemExit"),
     ('{"graphs": {"ad_creation": "./syntax.py:graph"}}', "SyntaxError"),
     ('{"graphs": {"ad_creation": "./factory.py:graph"}}', "KeyError"),
@@ -180,7 +183,7 @@ BROKEN = [
 
 @pytest.mark.parametrize(
     ("command", "content", "words"),
-    [(COMMANDS[0], *one) for one in BROKEN] + [(each, *BROKEN[8]) for each in COMMANDS[1:4]],
+    [(COMMANDS[0], *one) for one in BROKEN] + [(each, *BROKEN[10]) for each in COMMANDS[1:4]],
 )
 def test_a_broken_langgraph_json_is_refused_with_the_graph_and_the_reason(
     valkey_url: str,

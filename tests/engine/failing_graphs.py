@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import sys
 import time
 from typing import Any
 
@@ -37,6 +38,22 @@ async def blocks(state: Number) -> dict[str, Any]:
     return {}
 
 
+def exits(state: Number) -> dict[str, Any]:
+    sys.exit(state["x"])
+
+
+class Panic(BaseException):
+    """An error as Rust's libraries raise it: no `Exception`."""
+
+
+async def panics_in_a_task(state: Number) -> dict[str, Any]:
+    async def panic() -> None:
+        raise Panic("out of range")
+
+    await asyncio.gather(panic(), asyncio.to_thread(sys.exit, 3))
+    return {}
+
+
 def _graph(node: Any) -> StateGraph[Any, Any]:
     return StateGraph(Number).add_node("node", node).add_edge(START, "node")
 
@@ -44,3 +61,4 @@ def _graph(node: Any) -> StateGraph[Any, Any]:
 raising, killing, waiting, passing, blocking = (
     _graph(node) for node in (raises, kills, waits, passes, blocks)
 )
+exiting, panicking = _graph(exits), _graph(panics_in_a_task)

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 GRAPHS = {
     **{
         name: f"{ROOT}/tests/engine/failing_graphs.py:{name}"
-        for name in ("raising", "killing", "waiting", "passing")
+        for name in ("raising", "killing", "waiting", "passing", "exiting", "panicking")
     },
     "ad_creation": "callsheet.graphs.ad_creation:graph",
 }
@@ -161,9 +161,26 @@ def test_a_node_that_raises_leaves_one_line_with_its_trace_and_no_secret(server:
     server.run("raising")
     line = server.line(graph="raising")
     assert (line["level"], line["status"], line["kind"]) == ("warning", "error", "ValueError")
-    assert "the number 1 does not fit" in line["event"]
+    assert "ValueError: the number 1 does not fit" in line["event"]
     assert "failing_graphs.py" in line["exception"]
     assert "abcdef1234567890" not in server.log.read_text()
+
+
+@pytest.mark.parametrize(
+    ("graph", "words"), [("exiting", "SystemExit(1)"), ("panicking", "Panic('out of range')")]
+)
+def test_code_that_exits_or_panics_fails_its_run_and_not_the_server(
+    server: Server, graph: str, words: str
+) -> None:
+    """X8: `sys.exit` in a node ended each process that tried the run; a panic looked like a dead process."""
+    error = server.run(graph).json()["__error__"]
+    assert error["error"] == "RuntimeError"
+    assert words in error["message"]
+    assert "raise an Exception instead" in error["message"]
+    line = server.line(graph=graph)
+    assert (line["level"], line["status"], line["attempt"]) == ("warning", "error", 1)
+    assert "failing_graphs.py" in line["exception"]
+    assert server.http.get("/health").status_code == 200
 
 
 def test_a_run_that_succeeds_leaves_one_line_with_its_cost(server: Server, model: ChatDouble) -> None:

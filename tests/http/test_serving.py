@@ -8,13 +8,18 @@ import shutil
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
+from langgraph.graph import START, StateGraph
+from langgraph.pregel import Pregel
 from rich.console import Console
 
+from callsheet.graphs import ad_creation
+from callsheet.server.engine.workflows import Workflows
 from callsheet.server.http import connections
 from callsheet.server.processes import serving
 from callsheet.server.settings.settings import Settings
@@ -144,10 +149,17 @@ def test_a_wrong_redis_address_is_refused_before_the_start() -> None:
 def test_the_start_message_has_address_docs_model_data_warnings_and_stop_key(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    Console(width=60).print(serving.greeting("1.2.3", "http://[::1]:2024", "/data\x1b[2J", ["It forgets."]))
-    output = " ".join(capsys.readouterr().out.split())
-    assert output.startswith("Callsheet 1.2.3 Open http://[::1]:2024 Docs http://[::1]:2024/docs Model ")
-    assert output.endswith("Data /data[2J Warning It forgets. Stop Ctrl-C")
+    def greeting(graphs: Mapping[str, Pregel[Any, Any]]) -> str:
+        shown = ("1.2.3", "http://[::1]:2024", "/data\x1b[2J", ["It forgets."], Workflows(graphs))
+        Console(width=60).print(serving.greeting(*shown))
+        return " ".join(capsys.readouterr().out.split())
+
+    address, end = "Callsheet 1.2.3 Open http://[::1]:2024 Docs http://[::1]:2024/docs ", "Stop Ctrl-C"
+    ours = greeting({"ad_creation": ad_creation.graph})
+    assert ours.startswith(f"{address}Model ")
+    assert ours.endswith(f"Data /data[2J Warning It forgets. {end}")
+    echo = StateGraph(dict).add_node("echo", lambda state: state).add_edge(START, "echo").compile()
+    assert greeting({"echo": echo}) == f"{address}Graphs echo Data /data[2J Warning It forgets. {end}"
 
 
 def test_an_ipv6_address_in_a_url_has_brackets() -> None:

@@ -181,11 +181,12 @@ _WRITTEN: Final = (
 _NUDGE: Final = "You sent nothing. Answer the person, or call a tool."
 _STILL_CUT: Final = "(The model's answer was cut off at its length limit.)"
 _NOT_CALLED: Final = (
-    "The model's answer was cut off at its length limit, so nothing was carried out. Ask for less at "
-    "once, or raise the limit of output tokens."
+    "The model's answer was cut off at its length limit, so none of its calls was carried out. Ask for less "
+    "at once, or raise the limit of output tokens."
 )
 _FILTERED: Final = (
-    "The model's provider stopped the answer because of its content policy. Nothing was carried out."
+    "The model's provider stopped its answer because of its content policy, so none of its calls was "
+    "carried out."
 )
 
 Send = Callable[[Sequence[AnyMessage]], Awaitable[tuple[Route, AIMessage]]]

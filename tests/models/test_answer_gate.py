@@ -85,7 +85,7 @@ async def test_calls_that_stay_truncated_make_no_draft_and_the_reply_says_so(
     double.script(*[Say(calls=[CUT], finish="length")] * 3)
     body = await generate(http)
     assert (body["drafts"], body["toolCalls"]) == ({}, [])
-    assert "nothing was carried out" in body["message"]
+    assert "none of its calls was carried out" in body["message"]
     assert body["receipt"]["text"] == "Nothing was changed."
     await assert_next_message_is_answered(http, double)
 
@@ -131,6 +131,19 @@ async def test_the_reply_names_the_content_policy_when_an_answer_is_filtered(
     assert "content policy" in body["message"]
     assert body["drafts"] == {}
     await assert_next_message_is_answered(http, double)
+
+
+@pytest.mark.parametrize(
+    "broken", [[Say("It", finish="content_filter")], [Say(calls=[CUT], finish="length")] * 3]
+)
+async def test_the_words_for_a_broken_answer_do_not_deny_what_an_earlier_round_did(
+    http: httpx.AsyncClient, double: ChatDouble, broken: list[Say]
+) -> None:
+    double.script(Say(calls=[MUSIC]), *broken)
+    body = await generate(http)
+    assert body["drafts"] == {"music": "v1"}
+    assert "none of its calls was carried out" in body["message"]
+    assert "othing was" not in body["message"]
 
 
 async def test_an_empty_answer_is_requested_once_more(http: httpx.AsyncClient, double: ChatDouble) -> None:

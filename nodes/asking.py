@@ -20,6 +20,7 @@ from langchain_core.runnables import RunnableConfig
 from callsheet import providers
 from callsheet.nodes.flat_calls import ask_flat, remember_tools_alone
 from callsheet.providers.routing import Route, RoutingRequest, input_budget, outages, route
+from callsheet.providers.thinking import without_unopened_thought
 from callsheet.state.answers import has_written_call, kept_answer, sum_of_usage, verdict
 from callsheet.state.context import Context
 from callsheet.state.errors import (
@@ -229,11 +230,14 @@ async def ask_through_gate(
     the first one, and so does a failure: its words have been streamed. Raises what `ask` raises before.
     """
     answers: list[AIMessage] = []
+    stale: list[str] = []
     text, request, wish = "", list(sent), ""
     while (reply := await (_ask_once_more(ask, request) if wish else ask(request))) is not None:
         route, received = reply
-        answer = kept_answer(received, history, tools)
+        answer = kept_answer(without_unopened_thought(received), history, tools)
         answers.append(answer)
+        if answer.id != received.id:
+            stale.append(str(received.id))
         last = len(answers) == MAX_ANSWERS
         if verdict(answer) == "cut text":
             text += answer.text
@@ -251,7 +255,8 @@ async def ask_through_gate(
     keeps_first = wish and (reply is None or verdict(answers[-1]) == "empty")
     message = answers[0] if keeps_first else _final(answers, text)
     # The parts of a continued text are in the message.
-    withdrawn = [str(one.id) for one in answers if one.id and one.id != message.id and not text]
+    others = [str(one.id) for one in answers if one.id and one.id != message.id and not text]
+    withdrawn = [*stale, *others]
     return GatedAnswer(route, message, usage, nudged=bool(wish), withdrawn=withdrawn)
 
 

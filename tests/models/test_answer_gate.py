@@ -301,6 +301,32 @@ CALL_TEXT: Final = '{"name": "look", "arguments": {"x": 1}}'
         ('look {"x": 1}\nchange({"to": "b"})', [LOOK_CALL, ("change", {"to": "b"})]),
         ('1. **look**: {"x": 1}\n2. `functions.look` {"x": 1}', [LOOK_CALL, LOOK_CALL]),
         ('look {"arguments": {"x": 1}, "name": "functions.look"}', [LOOK_CALL]),
+        (
+            (
+                "<|tool_calls_section_begin|><|tool_call_begin|>functions.look:0<|tool_call_argument_begin|>"
+                '{"x": 1}<|tool_call_end|><|tool_calls_section_end|>'
+            ),
+            [LOOK_CALL],
+        ),
+        (f"<|python_tag|>{CALL_TEXT}", [LOOK_CALL]),
+        ('<function=look>{"x": 1}</function>', [LOOK_CALL]),
+        (f"[TOOL_CALLS] [{CALL_TEXT}]", [LOOK_CALL]),
+        ('[TOOL_CALLS]look[ARGS]{"x": 1}', [LOOK_CALL]),
+        (
+            (
+                "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>look\n"
+                '```json\n{"x": 1}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>'
+            ),
+            [LOOK_CALL],
+        ),
+        ('<｜tool▁call▁begin｜>look<｜tool▁sep｜>{"x": 1}<｜tool▁call▁end｜>', [LOOK_CALL]),
+        (
+            (
+                "<tool_call>\n<function=change>\n<parameter=to>\n<b>\n</parameter>\n<parameter=style>\n"
+                '{"x": 1}\n</parameter>\n</function>\n</tool_call>'
+            ),
+            [("change", {"to": "<b>", "style": {"x": 1}})],
+        ),
     ],
 )
 def test_calls_written_as_text_are_parsed_as_calls(
@@ -325,6 +351,8 @@ def test_calls_written_as_text_are_parsed_as_calls(
         '{"name": "look"}',
         "[1]",
         "<tool_call>{broken</tool_call>",
+        "<function=look>",
+        "<function=look><parameter=x>1",
         "{broken",
     ],
 )

@@ -20,6 +20,7 @@ from langchain_core.runnables import RunnableConfig
 from callsheet import providers
 from callsheet.nodes.flat_calls import ask_flat, remember_tools_alone
 from callsheet.providers.routing import Route, RoutingRequest, input_budget, outages, route
+from callsheet.providers.thinking import without_unopened_thought
 from callsheet.state.answers import has_written_call, kept_answer, sum_of_usage, verdict
 from callsheet.state.context import Context
 from callsheet.state.errors import (
@@ -181,11 +182,12 @@ _WRITTEN: Final = (
 _NUDGE: Final = "You sent nothing. Answer the person, or call a tool."
 _STILL_CUT: Final = "(The model's answer was cut off at its length limit.)"
 _NOT_CALLED: Final = (
-    "The model's answer was cut off at its length limit, so nothing was carried out. Ask for less at "
-    "once, or raise the limit of output tokens."
+    "The model's answer was cut off at its length limit, so none of its calls was carried out. Ask for less "
+    "at once, or raise the limit of output tokens."
 )
 _FILTERED: Final = (
-    "The model's provider stopped the answer because of its content policy. Nothing was carried out."
+    "The model's provider stopped its answer because of its content policy, so none of its calls was "
+    "carried out."
 )
 
 Send = Callable[[Sequence[AnyMessage]], Awaitable[tuple[Route, AIMessage]]]
@@ -228,11 +230,14 @@ async def ask_through_gate(
     the first one, and so does a failure: its words have been streamed. Raises what `ask` raises before.
     """
     answers: list[AIMessage] = []
+    stale: list[str] = []
     text, request, wish = "", list(sent), ""
     while (reply := await (_ask_once_more(ask, request) if wish else ask(request))) is not None:
         route, received = reply
-        answer = kept_answer(received, history, tools)
+        answer = kept_answer(without_unopened_thought(received), history, tools)
         answers.append(answer)
+        if answer.id != received.id:
+            stale.append(str(received.id))
         last = len(answers) == MAX_ANSWERS
         if verdict(answer) == "cut text":
             text += answer.text
@@ -250,7 +255,8 @@ async def ask_through_gate(
     keeps_first = wish and (reply is None or verdict(answers[-1]) == "empty")
     message = answers[0] if keeps_first else _final(answers, text)
     # The parts of a continued text are in the message.
-    withdrawn = [str(one.id) for one in answers if one.id and one.id != message.id and not text]
+    others = [str(one.id) for one in answers if one.id and one.id != message.id and not text]
+    withdrawn = [*stale, *others]
     return GatedAnswer(route, message, usage, nudged=bool(wish), withdrawn=withdrawn)
 
 

@@ -97,15 +97,20 @@ def _outside(tools: Mapping[str, Tool], results: Sequence[StepResult]) -> list[S
 def _open_results(
     tools: Mapping[str, Tool], results: Sequence[StepResult], messages: Sequence[AnyMessage]
 ) -> list[StepResult]:
-    """Return the failed calls with an effect that no later call with the same target made good."""
+    """Return the failed calls with an effect that no later call with the same target made good.
+
+    A call that repeats the completed one right before it is done, whatever its error says.
+    """
     answers = [one for one in messages if isinstance(one, AIMessage)]
     calls: dict[str, Any] = {str(one["id"]): one["args"] for each in answers for one in each.tool_calls}
     calls |= {str(one["id"]): one["args"] for each in answers for one in each.invalid_tool_calls}
     failed: list[StepResult] = []
+    newest: tuple[str, Any] | None = None
     for result in results:
         tool = tools.get(result["tool"])
+        given = calls.get(str(result["id"]))
         if result["status"] == "completed":
-            given = calls.get(str(result["id"]))
+            newest = (result["tool"], given) if tool is None or tool.writes or tool.outside else newest
             failed = [
                 one
                 for one in failed
@@ -113,7 +118,7 @@ def _open_results(
                 or not is_same_target(calls.get(str(one["id"])), given, tool.subject if tool else None)
             ]
         elif result["status"] == "error" and (tool is None or tool.writes or tool.outside):
-            failed.append(result)
+            failed += [] if given and newest == (result["tool"], given) else [result]
     return failed
 
 
@@ -179,7 +184,9 @@ def _tool_messages(state: Workflow) -> str:
 def _created_text(written: Receipt | None) -> str:
     changed = written["changed"] if written else []
     versions = ", ".join(f"{one['name']} {one['versionId']}" for one in changed)
-    return f"Made {versions}." if versions else _NO_ANSWER
+    if versions:
+        return f"Made {versions}."
+    return written["text"] if written and receipts.has_effect(written) else _NO_ANSWER
 
 
 def _has_no_calls(message: Any) -> bool:

@@ -1,5 +1,6 @@
 """Repair of answers: reasoning and repeated state blocks leave the text."""
 
+import uuid
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -14,8 +15,17 @@ REASONING: Final = "reasoning_content"
 """Key of a message's `additional_kwargs`, and field of Kimi's, Qwen's, vLLM's and llama.cpp's API."""
 _FIELDS: Final = (REASONING, "reasoning")
 """Names of the field for reasoning; Ollama and newer vLLM use the second."""
-_OPEN: Final = "<think>"
 _CLOSE: Final = "</think>"
+_BLOCKS: Final = {
+    "<think>": _CLOSE,
+    "<thinking>": "</thinking>",
+    "<thought>": "</thought>",
+    "<reasoning>": "</reasoning>",
+    "[THINK]": "[/THINK]",
+    "◁think▷": "◁/think▷",
+    "<|channel|>analysis<|message|>": "<|channel|>final<|message|>",
+}
+"""Marks of reasoning with those that end it: of Qwen and DeepSeek, Magistral, Kimi, and gpt-oss."""
 
 
 def extra_fields(message: Mapping[str, Any]) -> dict[str, str]:
@@ -39,11 +49,8 @@ def split_message(message: AIMessage) -> None:
     """
     if not isinstance(message.content, str):
         return
-    text = message.content
-    # Where the template itself opens the block, only its end is in the answer.
-    opened = _OPEN + text if _CLOSE in text and _OPEN not in text else text
     splitter = ThinkSplitter()
-    shown, thought = splitter.push(opened)
+    shown, thought = splitter.push(_opened(message.content))
     shown_rest, thought_rest = splitter.flush()
     cutter = EchoCutter()
     message.content = cutter.push(shown + shown_rest) + cutter.flush()
@@ -52,8 +59,27 @@ def split_message(message: AIMessage) -> None:
         message.additional_kwargs[REASONING] = kept + thought + thought_rest
 
 
+def without_unopened_thought(message: AIMessage) -> AIMessage:
+    """Return a streamed message without reasoning that the model's template opened, under a new id.
+
+    Its words may have been streamed as an answer: only their end shows what they were.
+    """
+    text = message.content
+    if not isinstance(text, str) or _opened(text) == text:
+        return message
+    kept = {**message.additional_kwargs}
+    split = message.model_copy(update={"id": str(uuid.uuid4()), "additional_kwargs": kept})
+    split_message(split)
+    return split
+
+
+def _opened(text: str) -> str:
+    """Return a text with the mark of its reasoning, where `</think>` shows that the template opened it."""
+    return f"<think>{text}" if _CLOSE in text and "<think>" not in text else text
+
+
 class ThinkSplitter:
-    """Splits a text that arrives in pieces at `<think>…</think>`, which may be cut anywhere.
+    """Splits a text that arrives in pieces at `<think>…</think>` and the like, which may be cut anywhere.
 
     Only a block at the beginning is reasoning; a later `<think>` is something that the model writes about.
     """
@@ -61,6 +87,7 @@ class ThinkSplitter:
     def __init__(self) -> None:
         self._held = ""
         self._state = "start"
+        self._close = ""
 
     def push(self, piece: str) -> tuple[str, str]:
         """Return the answer and the reasoning that are certain after `piece`."""
@@ -69,8 +96,8 @@ class ThinkSplitter:
         if self._state == "start":
             self._begin(self._held.lstrip())
         if self._state == "thought":
-            before, closed, after = self._held.partition(_CLOSE)
-            certain = len(before) if closed else len(before) - partial_end(before, _CLOSE)
+            before, closed, after = self._held.partition(self._close)
+            certain = len(before) if closed else len(before) - partial_end(before, self._close)
             thought, self._held = before[:certain], after if closed else before[certain:]
             self._state = "gap" if closed else "thought"
         if self._state == "gap":
@@ -87,9 +114,11 @@ class ThinkSplitter:
 
     def _begin(self, stripped: str) -> None:
         """Decide whether the text begins with reasoning, as soon as that is certain."""
-        if stripped.startswith(_OPEN):
-            self._held, self._state = stripped[len(_OPEN) :], "thought"
-        elif not _OPEN.startswith(stripped):
+        for mark, close in _BLOCKS.items():
+            if stripped.startswith(mark):
+                self._held, self._state, self._close = stripped[len(mark) :], "thought", close
+                return
+        if not any(mark.startswith(stripped) for mark in _BLOCKS):
             self._state = "answer"
 
 

@@ -3,7 +3,8 @@
 A kept answer has tool calls with legal names and with ids that are unique in the thread, because every vendor
 that continues the conversation reads them. Calls written as text, as by small local models whose server knows
 no form of theirs, are a JSON object with a name and arguments, or a tool's name with its arguments behind it:
-fenced, tagged, listed, numbered, or with outer braces doubled, as a template of Qwen 2.5 shows them.
+fenced, tagged, listed, numbered, between the marks of Kimi, Llama, Mistral or DeepSeek, or with outer braces
+doubled, as a template of Qwen 2.5 shows them. Qwen 3 Coder writes a tag for each argument.
 """
 
 import json
@@ -17,11 +18,17 @@ from langchain_core.messages import AIMessage, BaseMessage, InvalidToolCall, Too
 
 from callsheet.state.conversation import calls_of
 
-_SPACER: Final = re.compile(r"\s+|</?tool(?:s|_calls?)>|```[\w-]*|[,;)\]\[]")
+_SPACER: Final = re.compile(
+    r"\s+|</?tool(?:s|_calls?)>|</function>|```[\w-]*|<\|\w{1,40}\|>|<｜[\w▁]{1,40}｜>"
+    r"|\[(?:TOOL_CALLS|ARGS)\]|[,;)\]\[]"
+)
 """Whatever may be between calls."""
 _NAME: Final = re.compile(
-    r"(?:#{1,6} |[-*] |\d{1,2}[.)] )?[`*]{0,3}(?:functions\.)?([\w-]{1,64})[`*]{0,3}[:(]{0,2}"
+    r"(?:#{1,6} |[-*] |\d{1,2}[.)] |function<｜tool▁sep｜>|<function=)?[`*]{0,3}(?:functions\.)?([\w-]{1,64})"
+    r"[`*]{0,3}(?::\d{1,3})?[:(>]{0,2}"
 )
+_PARAMETER: Final = re.compile(r"\s{0,8}<parameter=([\w-]{1,64})>")
+_PARAMETER_END: Final = "</parameter>"
 _NAME_KEYS: Final = ("name", "tool", "function")
 _ARGUMENT_KEYS: Final = ("arguments", "parameters", "args", "input")
 _DECODER: Final = json.JSONDecoder(strict=False)
@@ -70,6 +77,8 @@ def _read_call(text: str, at: int, known: Callable[[str], str | None]) -> tuple[
         at = named.end()
         while spacer := _SPACER.match(text, at):
             at = spacer.end()
+        if tagged := _read_parameters(text, at):
+            return _WrittenCall(tool, tagged[0]), tagged[1]
     read = _read_object(text, at)
     if read is None:
         return None
@@ -79,6 +88,17 @@ def _read_call(text: str, at: int, known: Callable[[str], str | None]) -> tuple[
     if name is not None and args is not None and (called := known(name)):
         return _WrittenCall(called, {**args}), end
     return (_WrittenCall(tool, data), end) if tool else None
+
+
+def _read_parameters(text: str, at: int) -> tuple[dict[str, Any], int] | None:
+    """Return the arguments that are written as tags at `at`, and where they end; None for none."""
+    args: dict[str, Any] = {}
+    while (begin := _PARAMETER.match(text, at)) and (end := text.find(_PARAMETER_END, begin.end())) >= 0:
+        value = text[begin.end() : end].strip("\n")
+        read = _read_object(value, 0)
+        args[begin[1]] = read[0] if read and read[1] == len(value) else value
+        at = end + len(_PARAMETER_END)
+    return (args, at) if args else None
 
 
 def _read_object(text: str, at: int) -> tuple[dict[str, Any], int] | None:

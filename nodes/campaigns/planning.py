@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, ClassVar, Final
 
@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from callsheet.nodes.planner import Planned, Planning, plan_of_calls
 from callsheet.nodes.workflow import WorkflowSpec
-from callsheet.state.campaigns.answers import MAX_STATEMENTS, MAX_TEXT, Answer, Statement, problems
+from callsheet.state.campaigns.answers import MAX_STATEMENTS, MAX_TEXT, Answer, Statement, problems_of
 from callsheet.state.campaigns.counting import match_words
 from callsheet.state.campaigns.evidence import evidence_of
 from callsheet.state.campaigns.workflow import EXTENT, CampaignState, SearchExtent
@@ -29,6 +29,9 @@ from callsheet.tools.guard.outcome import failed_outcome, tool_message
 ANSWER: Final = "answer"
 MAX_CHECKS: Final = 1
 """Answers of a turn that are sent back with what is not supported."""
+MAX_CHECKED: Final = 100
+"""Sentences of an answer in plain text that are checked; further ones are left out."""
+_TOO_LONG: Final = f"an answer has at most {MAX_CHECKED} sentences"
 _IMAGE: Final = re.compile(r"!\[|<img\b", re.IGNORECASE)
 _SHOWN: Final = 10
 _OFFER: Final = 60
@@ -81,7 +84,7 @@ class CampaignPlanning(Planning):
             except Invalid as error:
                 sent_back = self._sent_back(state, str(calls[0]["id"]), [error.message], outputs)
                 return sent_back._replace(messages=[*_without_words(answer), *sent_back.messages])
-            checked = self._check(state, answer, given, outputs)
+            checked = self._check(state, answer, given.statements, outputs, given.suggestions)
             return checked._replace(messages=[*_without_words(answer), *checked.messages])
         if not str(answer.text).strip() or answer.additional_kwargs.get("refusal"):
             return Planned()
@@ -94,24 +97,30 @@ class CampaignPlanning(Planning):
         return f"{text}\n\n{extent['text']}" if extent else text
 
     def _check(
-        self, state: CampaignState, answer: AIMessage, given: Answer, outputs: Sequence[Mapping[str, Any]]
+        self,
+        state: CampaignState,
+        answer: AIMessage,
+        statements: Sequence[Statement],
+        outputs: Sequence[Mapping[str, Any]],
+        suggestions: Sequence[str] = (),
     ) -> Planned:
         """Return an answer whose statements the results prove; the first other one goes back to the model."""
         evidence = evidence_of(outputs)
-        wrong = [problems(statement, evidence) for statement in given.statements]
+        wrong = problems_of(statements[:MAX_CHECKED], evidence)
+        wrong += [[_TOO_LONG]] * len(statements[MAX_CHECKED:])
         faults = [
             f"{statement.text[:120]!r}: {'; '.join(reasons)}"
-            for statement, reasons in zip(given.statements, wrong, strict=True)
+            for statement, reasons in zip(statements, wrong, strict=True)
             if reasons
         ]
         calls = calls_of(answer)
         if faults and state.get("checks", 0) < MAX_CHECKS:
             if calls:
                 return self._sent_back(state, str(calls[0]["id"]), faults, outputs)
-            call = _as_call(answer, given)
+            call = _as_call(answer, statements)
             sent_back = self._sent_back(state, str(calls_of(call)[0]["id"]), faults, outputs)
             return sent_back._replace(messages=[call, *sent_back.messages])
-        kept = [one for one, reasons in zip(given.statements, wrong, strict=True) if not reasons]
+        kept = [one for one, reasons in zip(statements, wrong, strict=True) if not reasons]
         if not calls:
             checked = _text(kept, len(faults), outputs) if faults else str(answer.text)
             # With the same id it takes the place of what the model wrote.
@@ -125,7 +134,7 @@ class CampaignPlanning(Planning):
                 tool_message(str(calls[0]["id"]), ANSWER, {"sent": True}),
                 _with_extent(AIMessage(text), text, state),
             ],
-            {"suggestions": given.suggestions, "checks": 0},
+            {"suggestions": [*suggestions], "checks": 0},
         )
 
     def _sent_back(
@@ -133,7 +142,7 @@ class CampaignPlanning(Planning):
     ) -> Planned:
         outcome = failed_outcome(
             "validation_error",
-            f"Not supported by the campaigns: {' | '.join(faults)}",
+            f"Not supported by the campaigns: {' | '.join(faults[:MAX_STATEMENTS])}",
             suggestion="Search for what is missing, or answer again with what the results say",
             retryable=True,
         )
@@ -150,17 +159,26 @@ def _without_words(answer: AIMessage) -> list[AIMessage]:
     return [answer.model_copy(update={"content": ""})] if str(answer.text) else []
 
 
-def _statements(text: str) -> Answer:
-    """Return an answer in plain text as statements, a sentence each; of a long one the last has the rest."""
-    starts = [start for start, _ in sentence_spans(text)][:MAX_STATEMENTS] or [0]
+def _statements(text: str) -> list[Statement]:
+    """Return an answer in plain text as statements, a sentence or a part of a very long one each."""
+    starts = [start for start, _ in sentence_spans(text)] or [0]
     ends = [*starts[1:], len(text)]
-    parts = [text[start:end].strip() for start, end in zip(starts, ends, strict=True)]
-    return Answer(statements=[Statement(text=part[:MAX_TEXT]) for part in parts if part])
+    sentences = [text[start:end].strip() for start, end in zip(starts, ends, strict=True)]
+    return [Statement(text=part) for one in sentences for part in _parts(one, MAX_TEXT) if part]
 
 
-def _as_call(answer: AIMessage, given: Answer) -> AIMessage:
+def _parts(sentence: str, size: int) -> Iterator[str]:
+    """Yield a text in parts of at most so many characters, cut at blanks where it has some."""
+    while len(sentence) > size:
+        cut = sentence.rfind(" ", 0, size) + 1 or size
+        yield sentence[:cut].strip()
+        sentence = sentence[cut:]
+    yield sentence
+
+
+def _as_call(answer: AIMessage, statements: Sequence[Statement]) -> AIMessage:
     """Return a plain text as the call of `answer` that it should have been, so that it can be sent back."""
-    args = {"statements": [{"text": one.text} for one in given.statements]}
+    args = {"statements": [{"text": one.text} for one in statements]}
     call = ToolCall(name=ANSWER, args=args, id=f"answer_{answer.id}", type="tool_call")
     return answer.model_copy(update={"content": "", "tool_calls": [call]})
 

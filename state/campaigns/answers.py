@@ -77,9 +77,33 @@ class Answer(BaseModel):
     suggestions: list[str] = Field(default=[], max_length=5, description="Questions that could follow")
 
 
+@dataclass(frozen=True)
+class Subject:
+    """The campaigns and companies that a statement is about."""
+
+    campaigns: tuple[str, ...] = ()
+    """Ids."""
+    companies: frozenset[str] = frozenset()
+    """Folded names."""
+
+
+def problems_of(statements: Sequence[Statement], evidence: SearchEvidence) -> list[list[str]]:
+    """Return for each statement of an answer what it claims without support.
+
+    One that begins with a pronoun or a label, or is an item of a list, is about the subject before it.
+    """
+    found: list[list[str]] = []
+    subject = Subject()
+    for one in statements:
+        check = _Check(one, evidence, subject if words.GOES_ON.search(one.text) else Subject())
+        found.append([*dict.fromkeys(check.problems())])
+        subject = check.subject
+    return found
+
+
 def problems(statement: Statement, evidence: SearchEvidence) -> list[str]:
     """Return what a statement claims without support; empty for a supported one."""
-    return [*dict.fromkeys(_Check(statement, evidence).problems())]
+    return problems_of([statement], evidence)[0]
 
 
 @dataclass(frozen=True)
@@ -88,27 +112,43 @@ class _Check:
 
     statement: Statement
     evidence: SearchEvidence
+    before: Subject = Subject()
+    """The subject that the statement goes on about, where it names none."""
+
+    @cached_property
+    def ids(self) -> tuple[str, ...]:
+        """The campaigns that the fields and the words name."""
+        return (*dict.fromkeys([*self.statement.campaigns, *_ID.findall(self.statement.text)]),)
+
+    @cached_property
+    def subject(self) -> Subject:
+        """The campaigns and companies that the statement names, else those before it."""
+        own = Subject(self.ids, self._own_companies)
+        return own if own.campaigns or own.companies else self.before
+
+    @cached_property
+    def _own_companies(self) -> frozenset[str]:
+        fields = frozenset(self._company(one) for one in self.statement.companies)
+        return fields | words.companies_in(self.statement.text, self.evidence)
 
     @cached_property
     def cited(self) -> list[Campaign]:
         known = self.evidence.campaigns
-        return [known[name] for name in dict.fromkeys(self.statement.campaigns) if name in known]
+        return [known[name] for name in self.subject.campaigns if name in known]
 
     @cached_property
     def pool(self) -> Sequence[Campaign]:
         """The campaigns that the statement may be about."""
         if self.cited:
             return self.cited
-        every = [*self.evidence.campaigns.values()]
-        named = by_dimension(self._read[0]).get("company", frozenset())
+        every, named = [*self.evidence.campaigns.values()], self.subject.companies
         return [one for one in every if not named or any(has_value(one, "company", name) for name in named)]
 
     @cached_property
     def _read(self) -> tuple[list[Mention], str]:
         text = _LIST_NUMBER.sub(" ", words.UNSEEN.sub(" ", self.statement.text))
         text = words.mask(text, self.evidence.campaigns)
-        quoted = self.cited or self.evidence.campaigns.values()
-        text = words.mask(text, [one["offer"] for one in quoted if one["offer"]])
+        text = words.mask(text, [one["offer"] for one in self.pool if one["offer"]])
         text = words.mask(text, [one for one in self.statement.offers if self._is_offer(one)])
         return words.read_mentions(text, self.evidence)
 
@@ -155,8 +195,7 @@ class _Check:
     def problems(self) -> Iterator[str]:
         """Yield what is not supported."""
         known = self.evidence.campaigns
-        ids = [*self.statement.campaigns, *_ID.findall(self.statement.text)]
-        yield from (f"campaign {one!r} was not returned" for one in ids if one not in known)
+        yield from (f"campaign {one!r} was not returned" for one in self.ids if one not in known)
         yield from (
             f"offer {one!r} is not among them" for one in self.statement.offers if not self._is_offer(one)
         )
@@ -170,10 +209,7 @@ class _Check:
 
     def _is_offer(self, text: str) -> bool:
         wanted = _plain(text)
-        return any(
-            wanted and wanted in _plain(one["offer"])
-            for one in self.cited or self.evidence.campaigns.values()
-        )
+        return any(wanted and wanted in _plain(one["offer"]) for one in self.pool)
 
     def _name_problems(self) -> Iterator[str]:
         if words.NOT_ABLE.search(self.statement.text):
@@ -212,13 +248,18 @@ class _Check:
 
     def _occurs(self, name: str, value: str) -> bool:
         """Return whether a search was about a value, or returned it."""
-        sets = [*(one.set for one in self.evidence.results), *self.evidence.rows]
+        companies = self.subject.companies
+        sets = [
+            one
+            for one in (*(one.set for one in self.evidence.results), *self.evidence.rows)
+            if not companies or one.included.get("company", companies) & companies
+        ]
         is_named = any(
             value in one.included.get(name, ()) or value in one.excluded.get(name, ()) for one in sets
         )
         return (
             is_named
-            or any(self._has(one, name, value) for one in self.evidence.campaigns.values())
+            or any(self._has(one, name, value) for one in self.pool)
             or (name == "month" and any(value in day for one in sets for day in one.days))
         )
 

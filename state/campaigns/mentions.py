@@ -160,6 +160,14 @@ FRACTIONS: Final[Mapping[float, re.Pattern[str]]] = {
     ),
 }
 """Words for shares, in percent."""
+GOES_ON: Final = re.compile(
+    r"^\W*(?:it|its|it['’]s|they|their|both|this|that|the (?:ad|campaign|offer|copy)|er|es|sein|ihre?|sie"
+    r"|il|elle|son|sa|ses|ils|elles|su|sus|ella|ele|ela|seu|sua|jej|jego)\b"
+    r"|^\s*(?:[-*•|]\s|\d{1,2}[.)]\s)"
+    r"|^\W{0,6}[^\W\d_]{2,20}(?: [^\W\d_]{2,20})?\W{0,4}[:：]",
+    re.IGNORECASE,
+)
+"""A statement about the subject before it: it begins with a pronoun or a label, or is an item of a list."""
 THESE: Final = re.compile(
     r"^\W*(?:these|those|they|diese|sie|est[ao]s|ellos|ces|estes|te|ini)\b", re.IGNORECASE
 )
@@ -235,14 +243,20 @@ def read_mentions(text: str, evidence: SearchEvidence) -> tuple[list[Mention], s
     return sorted(mentions, key=lambda one: one.start), text
 
 
-def _matches(text: str, evidence: SearchEvidence) -> Iterator[tuple[str, str, re.Match[str]]]:
+def companies_in(text: str, evidence: SearchEvidence) -> frozenset[str]:
+    """Return the companies that a text names by a name or a brand of theirs, folded."""
+    return frozenset(company for company, _ in _company_matches(text, evidence))
+
+
+def _company_matches(text: str, evidence: SearchEvidence) -> Iterator[tuple[str, re.Match[str]]]:
     for name in sorted(evidence.companies, key=len, reverse=True):
         spaced = r"\W+".join(map(re.escape, name.split()))
         pattern = rf"(?<!\w){spaced}(?!\w)"
-        yield from (
-            ("company", evidence.companies[name], match)
-            for match in re.finditer(pattern, text, re.IGNORECASE)
-        )
+        yield from ((evidence.companies[name], match) for match in re.finditer(pattern, text, re.IGNORECASE))
+
+
+def _matches(text: str, evidence: SearchEvidence) -> Iterator[tuple[str, str, re.Match[str]]]:
+    yield from (("company", company, match) for company, match in _company_matches(text, evidence))
     for match in _MONTH.finditer(text):
         if not match[0].startswith(("may", "mar ")):
             month = f"{[one[:3] for one in MONTHS].index(match[1][:3].lower()) + 1:02}"

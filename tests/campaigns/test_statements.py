@@ -86,6 +86,43 @@ async def test_an_answer_without_a_search_is_proven_by_the_last_result(
     assert wrong not in reply["response"]
 
 
+BOTH: Final = [
+    {"company": ["Juniper Street"], "channel": ["twitter"]},
+    {"company": ["Bluewren Bank"], "channel": ["email"]},
+]
+
+
+@pytest.mark.parametrize(
+    ("before", "true", "false"),
+    [
+        ("c-0246 is an ad of Bluewren Bank.", "It ran by email.", "It ran on Twitter."),
+        ("c-0246 is an ad of Bluewren Bank.", "Its tone is aspirational.", "Its tone is urgent."),
+        ("c-0246 is the one.", "- **Channel:** email", "- **Channel:** Twitter"),
+        ("## Bluewren Bank", "- 6.00% APY on every dollar", "- 4.30% APY on every dollar"),
+        ("Bluewren Bank has three.", "They promise 6.00% APY on every dollar.", "They promise 4.30% APY."),
+    ],
+)
+async def test_a_sentence_that_goes_on_is_about_the_campaign_or_company_before_it(
+    api: httpx.AsyncClient, model: ChatDouble, before: str, true: str, false: str
+):
+    case = {"question": "And?", "searches": BOTH}
+    reply = await _ask(api, model, case, *[Say(f"{before}\n{true}\n{false}")] * 2)
+    assert reply["response"].splitlines()[:2] == [before, true]
+    assert false not in reply["response"]
+
+
+async def test_every_sentence_of_a_long_plain_text_is_checked(api: httpx.AsyncClient, model: ChatDouble):
+    """A text of very many sentences is left out from the place on where it is not read any more."""
+    false = "There are 500 email campaigns."
+    lines = [f"Twitter has 76 campaigns{'.' * (at % 3 + 1)}" for at in range(90)]
+    text = Say("\n".join([*lines, false, *lines, false, "x" * 9_000 + f" {false}"]))
+    reply = await _ask(
+        api, model, {"question": "by channel?", "searches": [{"group_by": "channel"}]}, text, text
+    )
+    assert lines[-1] in reply["response"]
+    assert false not in reply["response"]
+
+
 async def test_words_are_not_streamed_before_they_are_checked(api: httpx.AsyncClient, model: ChatDouble):
     """E-R9: neither a plain answer nor words beside a call reach a reader of the stream unchecked."""
     wrong, right = "There are 500 email campaigns.", "There are 74 email campaigns."

@@ -85,7 +85,7 @@ async def test_calls_that_stay_truncated_make_no_draft_and_the_reply_says_so(
     double.script(*[Say(calls=[CUT], finish="length")] * 3)
     body = await generate(http)
     assert (body["drafts"], body["toolCalls"]) == ({}, [])
-    assert "nothing was carried out" in body["message"]
+    assert "none of its calls was carried out" in body["message"]
     assert body["receipt"]["text"] == "Nothing was changed."
     await assert_next_message_is_answered(http, double)
 
@@ -131,6 +131,19 @@ async def test_the_reply_names_the_content_policy_when_an_answer_is_filtered(
     assert "content policy" in body["message"]
     assert body["drafts"] == {}
     await assert_next_message_is_answered(http, double)
+
+
+@pytest.mark.parametrize(
+    "broken", [[Say("It", finish="content_filter")], [Say(calls=[CUT], finish="length")] * 3]
+)
+async def test_the_words_for_a_broken_answer_do_not_deny_what_an_earlier_round_did(
+    http: httpx.AsyncClient, double: ChatDouble, broken: list[Say]
+) -> None:
+    double.script(Say(calls=[MUSIC]), *broken)
+    body = await generate(http)
+    assert body["drafts"] == {"music": "v1"}
+    assert "none of its calls was carried out" in body["message"]
+    assert "othing was" not in body["message"]
 
 
 async def test_an_empty_answer_is_requested_once_more(http: httpx.AsyncClient, double: ChatDouble) -> None:
@@ -288,6 +301,32 @@ CALL_TEXT: Final = '{"name": "look", "arguments": {"x": 1}}'
         ('look {"x": 1}\nchange({"to": "b"})', [LOOK_CALL, ("change", {"to": "b"})]),
         ('1. **look**: {"x": 1}\n2. `functions.look` {"x": 1}', [LOOK_CALL, LOOK_CALL]),
         ('look {"arguments": {"x": 1}, "name": "functions.look"}', [LOOK_CALL]),
+        (
+            (
+                "<|tool_calls_section_begin|><|tool_call_begin|>functions.look:0<|tool_call_argument_begin|>"
+                '{"x": 1}<|tool_call_end|><|tool_calls_section_end|>'
+            ),
+            [LOOK_CALL],
+        ),
+        (f"<|python_tag|>{CALL_TEXT}", [LOOK_CALL]),
+        ('<function=look>{"x": 1}</function>', [LOOK_CALL]),
+        (f"[TOOL_CALLS] [{CALL_TEXT}]", [LOOK_CALL]),
+        ('[TOOL_CALLS]look[ARGS]{"x": 1}', [LOOK_CALL]),
+        (
+            (
+                "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>look\n"
+                '```json\n{"x": 1}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>'
+            ),
+            [LOOK_CALL],
+        ),
+        ('<｜tool▁call▁begin｜>look<｜tool▁sep｜>{"x": 1}<｜tool▁call▁end｜>', [LOOK_CALL]),
+        (
+            (
+                "<tool_call>\n<function=change>\n<parameter=to>\n<b>\n</parameter>\n<parameter=style>\n"
+                '{"x": 1}\n</parameter>\n</function>\n</tool_call>'
+            ),
+            [("change", {"to": "<b>", "style": {"x": 1}})],
+        ),
     ],
 )
 def test_calls_written_as_text_are_parsed_as_calls(
@@ -312,6 +351,8 @@ def test_calls_written_as_text_are_parsed_as_calls(
         '{"name": "look"}',
         "[1]",
         "<tool_call>{broken</tool_call>",
+        "<function=look>",
+        "<function=look><parameter=x>1",
         "{broken",
     ],
 )

@@ -103,6 +103,23 @@ async def test_a_failed_edit_is_not_made_good_by_the_edit_of_another_part(
     assert "Not done: " in body["message"]
 
 
+@pytest.mark.parametrize(
+    "rounds",
+    [
+        [[recolour("heading-1"), recolour("heading-1", "c2")]],
+        [[recolour("heading-1")], [recolour("heading-1")]],
+    ],
+)
+async def test_a_call_that_repeats_the_one_before_it_is_not_told_as_failed(
+    http: httpx.AsyncClient, double: ChatDouble, rounds: Any
+) -> None:
+    double.script(*[Say(calls=calls) for calls in rounds], Say("It is blue."))
+    body = await chat(http, "Make the headline blue.")
+    assert body["message"] == "It is blue."
+    assert body["receipt"]["problems"] == []
+    assert [one["versionId"] for one in body["receipt"]["changed"]] == ["v1"]
+
+
 async def test_a_claim_in_a_turn_without_a_call_is_followed_by_the_line_of_the_receipt(
     http: httpx.AsyncClient, double: ChatDouble
 ) -> None:

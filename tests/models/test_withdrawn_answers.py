@@ -100,6 +100,17 @@ async def test_a_continued_answer_is_streamed_as_one_message(
     assert [*shown(parts).values()] == ["I begin and end here."]
 
 
+@pytest.mark.parametrize("mode", ["messages-tuple", "messages"])
+async def test_reasoning_that_only_its_end_shows_is_withdrawn(
+    sdk: LangGraphClient, double: ChatDouble, mode: str
+) -> None:
+    """The templates of some models open `<think>` themselves."""
+    double.script(EDIT, Say("Now, is it blue?</think>It is blue."))
+    parts, stored = await stream(sdk, [mode, "values"])
+    assert shown(parts).keys() == stored.keys()
+    assert [*stored.values()][-1] == [*shown(parts).values()][-1] == "It is blue."
+
+
 @pytest.mark.parametrize("mode", ["updates", "events"])
 async def test_other_streams_name_the_withdrawn_answer(
     sdk: LangGraphClient, double: ChatDouble, mode: str

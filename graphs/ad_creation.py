@@ -19,13 +19,15 @@ from callsheet.graphs.loop import LoopWorkflow
 from callsheet.nodes.ads.planning import AdPlanning
 from callsheet.nodes.lean import LeanTool, choice, text
 from callsheet.nodes.workflow import ArtefactSpec, LeanProfile, ModelView, TurnRules
+from callsheet.providers import OFFLINE
 from callsheet.state.ads import ad, brief
 from callsheet.state.ads.ad import AdState
 from callsheet.state.ads.brief import Brief
 from callsheet.state.ads.foreign import client_name
 from callsheet.state.ads.preflight import preflight_line
 from callsheet.state.ads.timeline import placement_words
-from callsheet.state.cards import Card
+from callsheet.state.ads.undo import needed_versions
+from callsheet.state.cards import Card, shorten
 from callsheet.state.conversation import first_requests, turn_starts
 from callsheet.state.plan import Step
 from callsheet.state.state_block import StateLine, fit
@@ -34,7 +36,7 @@ from callsheet.state.workflow import DraftMade
 from callsheet.storage.artefacts.artefacts import Artefact, StreamHead
 from callsheet.storage.artefacts.recordings import RecordingRecord
 from callsheet.tools import REGISTRY
-from callsheet.tools.ads import drafts, voices
+from callsheet.tools.ads import drafts, undo, voices
 from callsheet.tools.call import Scope
 
 NO_DRAFT: Final = (
@@ -57,6 +59,10 @@ class AdArtefact(ArtefactSpec[AdState]):
     def card(self, state: AdState, newest: Mapping[str, Mapping[str, Any]]) -> Card:
         """Return the ad's name and its texts."""
         return ad.card(state, newest)
+
+    async def needed_by_undo(self, artefact: Artefact, stream: str) -> Sequence[str]:
+        """Return the version before the newest change of a stream, and those that undoing has restored."""
+        return needed_versions((await artefact.newest_of([stream], undo.MAX_BACK))[stream].versions)
 
 
 class AdModelView(ModelView[AdState]):
@@ -161,7 +167,14 @@ class AdTurnRules(TurnRules[AdState]):
             ("The script does not say", last.get("missing")),
             ("Neither the brief nor the conversation has", last.get("foreign")),
         )
-        return [f"{remark}: {', '.join(parts)}" for remark, parts in remarks if parts]
+        return [f"{remark}: {', '.join(parts)}" for remark, parts in remarks if parts] + _undone(state)
+
+
+def _undone(state: AdState) -> list[str]:
+    """Name the requests whose changes the turn took back; the offline model's own words do."""
+    results = [] if state.get("provider") == OFFLINE else state.get("results", ())
+    undone = [one["output"].get("undone") for one in results if one["tool"] == "undo_change"]
+    return [f"Taken back is the change of “{shorten(request)}”" for request in undone if request]
 
 
 def _track_words(track: Mapping[str, Any]) -> str:

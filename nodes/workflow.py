@@ -128,6 +128,11 @@ class ArtefactSpec(Generic[S]):
         del stream, data
         return ()
 
+    async def needed_by_undo(self, artefact: Artefact, stream: str) -> Collection[str]:
+        """Return the versions of a stream that its next undo needs and nothing else names."""
+        del artefact, stream
+        return ()
+
     def has_stream(self, name: str) -> bool:
         """Return True if artefacts of this kind may have a stream of this name."""
         return covers((*self.streams, *self.other_streams), name)

@@ -122,8 +122,10 @@ class VersionRetention:
         if meta.get("owner") != one.owner or is_changing:
             return None
         needed: _Needed = defaultdict(set)
+        spec = self._specs[artefact.kind]
         if newest:
-            needed[_ALL].update(self._specs[artefact.kind].named_by(stream, newest.data))
+            needed[_ALL].update(spec.named_by(stream, newest.data))
+            needed[stream].update(await spec.needed_by_undo(artefact, stream))
         await self._add_waiting(needed, one, meta["thread"])
         await self._add_sources(needed, artefact, meta)
         return needed[_ALL] | needed[stream]

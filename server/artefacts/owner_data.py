@@ -29,7 +29,7 @@ from callsheet.state.errors import Busy, CallsheetError, Conflict, Fenced, Inval
 from callsheet.storage import indexes, thread_search
 from callsheet.storage.archive.owner_file import LEFT_OUT, THREAD, FileEntry, OwnerFileWriter, read_entries
 from callsheet.storage.archive.owner_records import CHUNK, RecordKind, Row, record_kinds
-from callsheet.storage.campaigns.library import max_campaigns
+from callsheet.storage.campaigns.library import max_campaigns, may_have_campaigns
 from callsheet.storage.crons import Cron
 from callsheet.storage.redis import caller_keys, keys
 from callsheet.storage.redis.connection import Storage
@@ -42,6 +42,12 @@ _NAMED: Final = 20
 """Most existing things that a refusal names."""
 _CAMPAIGNS: Final = "campaign_search"
 """Graph of the workflow that has a library."""
+_NO_CAMPAIGNS: Final[Mapping[str, str]] = {
+    "thread": "campaigns",
+    "kind": "campaign",
+    "reason": f"{_CAMPAIGNS!r} is not served where the data was exported; export it from where it is",
+}
+"""Line about the campaigns of an owner that a server without their workflow leaves out."""
 _BODIES: Final = 10
 """An owner's file may be so many times as large as a thread's."""
 
@@ -108,12 +114,14 @@ class OwnerData:
         return {kind.name: kind for kind in (*kinds, *campaigns)}
 
     async def export(self) -> AsyncIterator[bytes]:
-        """Yield the file; a thread that cannot be exported is left out, and named in it with the reason."""
+        """Yield the file; what cannot be exported is left out, and named in it with the reason."""
         writer = OwnerFileWriter()
         yield writer.header({"callsheet": self.archive.version, "owner": self.owner})
         for kind in self.kinds.values():
             async for row in kind.read(self.owner):
                 yield writer.entry(FileEntry(kind.name, row))
+        if CampaignRecords.name not in self.kinds and await may_have_campaigns(self.ctx.storage, self.owner):
+            yield writer.entry(FileEntry(LEFT_OUT, {**_NO_CAMPAIGNS}))
         async for entry in self._threads():
             yield writer.entry(entry)
         yield writer.end()
@@ -238,11 +246,12 @@ _REMEDY: Final = "export the data again"
 
 
 def _left_out(row: Row) -> dict[str, str]:
-    """Return the thread that a line names as left out, with the reason."""
+    """Return the thread, or the kind of records, that a line names as left out, with the reason."""
     fields = {name: row.get(name) for name in ("thread", "reason")}
     if not all(isinstance(text, str) for text in fields.values()):
         raise Invalid("a thread that was left out has no name or no reason", remedy=_REMEDY)
-    return {name: str(text) for name, text in fields.items()}
+    kind = {"kind": CampaignRecords.name} if row.get("kind") == CampaignRecords.name else {}
+    return {name: str(text) for name, text in fields.items()} | kind
 
 
 def _digest(file: IO[bytes]) -> str:
@@ -416,7 +425,8 @@ async def export_data(request: Request, owner: _Owner = None) -> Response:
     """Export all that an owner has: threads with artefacts, campaigns, store, assistants, crons, settings.
 
     JSON lines with checksums, streamed. It has no API keys and no webhooks. A thread with an active run, or
-    that cannot be read here, is left out, and named in a line.
+    that cannot be read here, is left out, and named in a line; so are campaigns where their workflow is not
+    served.
     """
     data = _data_of(request, owner)
     name = f"attachment; filename*=UTF-8''{quote(data.owner, safe='')}.jsonl"

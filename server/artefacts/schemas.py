@@ -252,10 +252,12 @@ class ImportedThread(TypedDict):
 
 
 class LeftOut(TypedDict):
-    """A thread that an export or an import has left out."""
+    """A thread that an export or an import has left out, or all records of a kind."""
 
     thread: str
     reason: str
+    kind: NotRequired[Literal["campaign"]]
+    """Kind of the records; absent for a thread."""
 
 
 class ImportedData(TypedDict):
@@ -264,7 +266,7 @@ class ImportedData(TypedDict):
     imported: dict[str, int]
     """Number of records by kind; `thread` counts threads, and artefacts whose thread was deleted."""
     leftOut: list[LeftOut]
-    """Threads that the export has left out, and those whose id was used during the import."""
+    """What the export has left out, and the threads whose id was used during the import."""
 
 
 StepCounts = Annotated[

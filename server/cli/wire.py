@@ -148,14 +148,18 @@ def import_thread(client: ServerClient, args: Args) -> None:
 
 
 def export_data(client: ServerClient, args: Args) -> int:
-    """Write everything that the owner has to a file; 1 if a thread had to be left out."""
+    """Write everything that the owner has to a file; 1 if something had to be left out."""
     left_out: list[Any] = []
     write_pieces(
         _noting_left_out(client.download("/api/data/export", **_owner_of(args)), left_out), args.output
     )
     for each in left_out:
-        say(f"Left out thread {each['thread']}: {each['reason']}.")
+        say(f"Left out {_subject(each)}: {each['reason']}.")
     return int(bool(left_out))
+
+
+def _subject(left_out: Mapping[str, str]) -> str:
+    return "all campaigns" if left_out.get("kind") == "campaign" else f"thread {left_out['thread']}"
 
 
 def _owner_of(args: Args) -> dict[str, str]:
@@ -180,7 +184,7 @@ def import_data(client: ServerClient, args: Args) -> None:
         print_json(done)
         return
     for each in done["leftOut"]:
-        say(f"Thread {each['thread']} was not imported: {each['reason']}.")
+        say(f"Not imported: {_subject(each)}: {each['reason']}.")
     rows = [(kind, count) for kind, count in done["imported"].items() if count]
     print_table(("Imported", "Number"), rows, "The file has no data.")
 

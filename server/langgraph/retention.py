@@ -54,15 +54,20 @@ async def prune_thread(ctx: ThreadStorage, record: Thread) -> None:
 
 
 async def expire_thread(ctx: ThreadStorage, record: Thread, now_ms: int) -> bool:
-    """Delete or prune a thread, and return whether it is still expired; raises as `delete_thread`."""
-    async with threads.hold(ctx.storage, record.id, record.owner):
-        record = await threads.get(ctx.storage, record.id, record.owner)
-        if record.expires_ms is None or record.expires_ms > now_ms:
-            return False
-        if record.keeps_latest:
-            await _prune(ctx, record)
-        else:
+    """Delete or prune a thread, and return whether it is still expired; raises as `delete_thread`.
+
+    A thread that is being deleted is marked first: whoever uses it from then on is refused.
+    """
+    record = await threads.get(ctx.storage, record.id, record.owner)
+    if record.expires_ms is None or record.expires_ms > now_ms or record.is_importing:
+        return False
+    deletes = not record.keeps_latest
+    held = threads.hold(ctx.storage, record.id, record.owner, deletes=deletes, updated_ms=record.updated_ms)
+    async with held:
+        if deletes:
             await erase_thread(ctx.storage, ctx.saver, record)
+        else:
+            await _prune(ctx, record)
     return True
 
 

@@ -57,6 +57,12 @@ async def has_own_library(storage: Storage, owner: str, embeddings: Embeddings |
     return await (await (await _libraries(storage, embeddings)).own(owner)).has_campaigns()
 
 
+async def may_have_campaigns(storage: Storage, owner: str) -> bool:
+    """Return whether the owner has campaigns, without what searches them: True if PostgreSQL has them all."""
+    in_postgres = bool(os.environ.get(URL_VARIABLE, "").strip())
+    return in_postgres or await RedisRecords(storage, owner).count() > 0
+
+
 async def own_library(storage: Storage, owner: str, embeddings: Embeddings | None = None) -> CampaignIndex:
     """Return the owner's own library, which may be empty: the one to change."""
     return await (await _libraries(storage, embeddings)).own(owner)

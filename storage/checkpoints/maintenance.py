@@ -211,13 +211,14 @@ end
 
 -- A task that did not end, and asks what it asked before the run, has the answers from before the run.
 local function withdraw_answers(run)
-  local before, earlier = pending_before(run), {}
+  local before, earlier, fields = pending_before(run), {}, newest_fields()
   if not before then return 0 end
   for at = 2, #before do
     local field = table.remove(before[at], 1)
     earlier[field] = tasks_of(field, before[at])
+    fields[#fields + 1] = field
   end
-  for _, field in ipairs(newest_fields()) do
+  for _, field in ipairs(fields) do
     for name, task in pairs(tasks_of(field, pending_at(field))) do
       local was = (earlier[field] or {})[name] or {answers = {}}
       if not task.has_result and task.interrupt == was.interrupt then

@@ -62,13 +62,15 @@ return redis.call('ZADD', KEYS[1], ARGV[2], ARGV[1])
 # Repeatable in the same way. A thread that is being deleted takes no new runs, whatever becomes of the hold.
 _HOLD: Final = Script("""
 local thread, lease, token, deletes = KEYS[1], KEYS[2], ARGV[3], ARGV[4] == '1'
-local owner, active, deleting = unpack(redis.call('HMGET', thread, 'owner', 'active', 'deleting'), 1, 3)
+local owner, active, deleting, updated_ms =
+  unpack(redis.call('HMGET', thread, 'owner', 'active', 'deleting', 'updatedMs'), 1, 4)
 if owner ~= ARGV[1] then return -1 end
 if redis.call('GET', lease) == token then return 1 end
 if not deletes and redis.call('HEXISTS', thread, 'import') == 1 then return -3 end
 local newest = redis.call('ZREVRANGE', KEYS[3], 0, 0)[1]
 -- A run that was rolled back has no record.
 if ARGV[5] ~= '' and newest and newest ~= ARGV[5] then return -4 end
+if ARGV[6] ~= '' and updated_ms ~= ARGV[6] and not deleting then return -5 end
 if redis.call('EXISTS', lease) == 1 then return deleting and -2 or 0 end
 if active and not deleting then return 0 end
 -- A full Redis refuses a script's first write only, and never a DEL: so deletions can free memory.
@@ -145,6 +147,8 @@ _UNFINISHED_IMPORT: Final = -3
 """Answer of `_HOLD` and `_UPDATE_METADATA` for a thread whose import has not ended."""
 _NEWER_RUN: Final = -4
 """Answer of `_HOLD` for a thread that has another newest run."""
+_USED_MEANWHILE: Final = -5
+"""Answer of `_HOLD` for a thread that was changed since the caller has read it."""
 
 
 @dataclass(frozen=True)
@@ -387,18 +391,25 @@ async def record_edit(storage: Storage, record: Thread, status: str, interrupts:
 
 @asynccontextmanager
 async def hold(
-    storage: Storage, thread_id: str, owner: str, *, deletes: bool = False, newest_run: str = ""
+    storage: Storage,
+    thread_id: str,
+    owner: str,
+    *,
+    deletes: bool = False,
+    newest_run: str = "",
+    updated_ms: int | None = None,
 ) -> AsyncIterator[None]:
     """Keep runs from starting on the thread, for as long as it takes.
 
     With `deletes` the thread also refuses runs and changes from then on, even after a crash: only a deletion
     ends that. Raises `Busy` while a run is active or a deletion is at work, `Missing` as `get`, and
     `Conflict` for a thread whose import has not ended, unless it deletes, or whose newest run is another one
-    than `newest_run`, if one is named.
+    than `newest_run`, if one is named, or that was changed after `updated_ms`.
     """
     run_keys = keys.run_keys(thread_id)
     lease = KeyLease(storage, run_keys.lease)
-    args: list[Argument] = [owner, LEASE_MS, lease.token, int(deletes), newest_run]
+    since = "" if updated_ms is None else updated_ms
+    args: list[Argument] = [owner, LEASE_MS, lease.token, int(deletes), newest_run, since]
     result: int = await _HOLD(storage.redis, [run_keys.thread, run_keys.lease, run_keys.runs], args)
     if result == _BEING_DELETED:
         raise Busy(
@@ -409,6 +420,8 @@ async def hold(
         raise unfinished_import(thread_id)
     if result == _NEWER_RUN:
         raise Conflict(f"thread {thread_id!r} has a newer run", remedy="read the thread again")
+    if result == _USED_MEANWHILE:
+        raise Conflict(f"thread {thread_id!r} was used meanwhile", remedy="read the thread again")
     if result < 0:
         raise missing_thread(thread_id)
     if not result:

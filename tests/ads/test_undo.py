@@ -7,12 +7,12 @@ import pytest
 from langchain_core.messages import HumanMessage
 from langgraph.pregel import Pregel
 
-from callsheet.state.ads.undo import before_last_change
+from callsheet.state.ads.undo import last_change, needed_versions
 from callsheet.state.errors import Gone, Invalid
 from callsheet.state.owners import LOCAL
 from callsheet.state.versions import Origin, Version
 from callsheet.storage import Storage
-from callsheet.storage.artefacts.artefacts import Artefact, OldVersions
+from callsheet.storage.artefacts.artefacts import Artefact, NewVersion, OldVersions
 from callsheet.storage.redis.scripts import read_time_ms
 from tests.doubles.ad_model import brief_input, call, config, drafts, stream, tool_messages
 from tests.doubles.chat_double import ChatDouble, Say
@@ -73,7 +73,9 @@ async def test_undo_over_rest_names_the_version_that_is_there_again(valkey_url: 
         await generate_ad(client)
         await chat_about_ad(client, "make the music more upbeat")
         reply = await chat_about_ad(client, "undo that")
-        assert reply["message"] == "The last change is taken back: music as in v1."
+        assert reply["message"] == (
+            "The last change (“make the music more upbeat”) is taken back: music as in v1."
+        )
         [version] = (await client.get("/api/ads/ad-1/music")).json()["versions"][-1:]
         assert (version["by"], version["parent"]) == ("undo", "v1")
 
@@ -82,7 +84,7 @@ async def test_effects_that_there_were_none_of_before_are_gone_by_undo(say: Turn
     await say(f"{BRIEF} No sound effects. No music.")
     await say("add a whoosh")
     state = await say("undo that")
-    assert state["messages"][-1].text == "The last change is taken back: no sound effects."
+    assert state["messages"][-1].text == "The last change (“add a whoosh”) is taken back: no sound effects."
     assert (await stream(opened, "sfx")).versions[-1].data == {"soundFxPrompts": []}
     assert "the ad is in its first state" in problems(await say("undo that"))[0]
 
@@ -129,7 +131,56 @@ async def test_undo_ends_where_the_version_before_is_removed(say: Turn, opened: 
         await say(f"make the music {wish}")
     old = OldVersions("music", 1, (), await read_time_ms(opened.redis) + 60_000, "v3")
     await Artefact(opened, "ad", "kopi", LOCAL).remove_old_versions(old, 0, 100)
-    assert problems(await say("undo that")) == ["undo ends here: the version before is not kept any more"]
+    [problem] = problems(await say("undo that"))
+    assert problem.startswith("undo ends here: the version before is not kept any more: somebody deleted it,")
+
+
+async def test_undo_names_the_request_whose_change_it_takes_back(
+    graph: Graph, model: ChatDouble, opened: Storage
+) -> None:
+    """The last request changed nothing, so an older one is undone: the person learns which, in any words."""
+    openai = {"provider": "openai"}
+    model.script(Say(calls=drafts("หนึ่ง")), Say("Ready."))
+    await graph.ainvoke(brief_input(), config(), context=openai)
+    model.script(
+        Say(calls=drafts("สอง", music="loud drums")[1:2]), Say("Ready."), Say("It is good as it is.")
+    )
+    await graph.ainvoke({"messages": [HumanMessage("Louder music")]}, config(), context=openai)
+    await graph.ainvoke({"messages": [HumanMessage("Is it good?")]}, config(), context=openai)
+    model.script(Say(calls=[call("u", "undo_change")]), Say("Done."))
+    state = await graph.ainvoke({"messages": [HumanMessage("Undo that")]}, config(), context=openai)
+    result = dict(tool_messages(state))["u"]
+    assert result["message"] == "The last change (“Louder music”) is taken back: music as in v1"
+    assert state["messages"][-1].text.startswith("Done.")
+    assert "Taken back is the change of “Louder music”" in state["messages"][-1].text
+
+
+async def test_undo_does_not_jump_over_a_version_that_is_removed(say: Turn, opened: Storage) -> None:
+    """An older one that is kept, such as the active one, would come back as the last change undone."""
+    await say(BRIEF)
+    for wish in ("louder", "calmer"):
+        await say(f"make the music {wish}")
+    music = Artefact(opened, "ad", "kopi", LOCAL)
+    await music.activate("music", "v1")
+    old = OldVersions("music", 1, (), await read_time_ms(opened.redis) + 60_000, "v3")
+    await music.remove_old_versions(old, 0, 100)
+    assert [one.id for one in (await stream(opened, "music")).versions] == ["v1", "v3"]
+    assert "not kept any more" in problems(await say("undo that"))[0]
+    assert [one.id for one in (await stream(opened, "music")).versions] == ["v1", "v3"]
+
+
+async def test_undo_finds_the_version_before_more_variations_than_it_reads_first(
+    say: Turn, opened: Storage
+) -> None:
+    """It was said not to be kept."""
+    await say(BRIEF)
+    artefact = Artefact(opened, "ad", "kopi", LOCAL)
+    [first] = (await stream(opened, "music")).versions
+    new = [NewVersion("music", {**first.data, "duration": float(at)}, "llm", "one") for at in range(110)]
+    for one in new:
+        await artefact.create_version(one)
+    assert (await say("undo that"))["drafts"] == {"music": "v112"}
+    assert (await newest(opened))["music"] == first.data
 
 
 def version_of(name: str, batch: str, at: int, *, data: object = None, undone: str = "") -> Version:
@@ -140,7 +191,7 @@ def version_of(name: str, batch: str, at: int, *, data: object = None, undone: s
 
 def test_all_variations_of_one_run_are_undone_together() -> None:
     versions = [version_of("v1", "a", 1), *(version_of(f"v{n}", "b", n) for n in (2, 3, 4))]
-    assert before_last_change({"music": versions}) == {"music": versions[0]}
+    assert last_change({"music": versions}).before == {"music": versions[0]}
 
 
 def test_undo_of_a_change_behind_an_undo_restores_what_the_undo_restored() -> None:
@@ -150,19 +201,32 @@ def test_undo_of_a_change_behind_an_undo_restores_what_the_undo_restored() -> No
         version_of("v3", "c", 3, data="v1", undone="v1"),
         version_of("v4", "d", 4),
     ]
-    assert before_last_change({"music": versions}) == {"music": versions[2]}
+    assert last_change({"music": versions}).before == {"music": versions[2]}
 
 
 def test_a_part_whose_restored_version_is_removed_does_not_keep_others_from_being_undone() -> None:
     lost = [version_of("v3", "c", 3, data="v1", undone="v1")]
     other = [version_of("v1", "a", 1), version_of("v2", "d", 4)]
-    assert before_last_change({"sfx": lost, "music": other}) == {"music": other[0]}
+    assert last_change({"sfx": lost, "music": other}).before == {"music": other[0]}
     with pytest.raises(Gone, match="undo ends here"):
-        before_last_change({"sfx": lost, "music": []})
+        last_change({"sfx": lost, "music": []})
     with pytest.raises(Gone, match="undo ends here"):
-        before_last_change({"music": other[1:]})
+        last_change({"music": other[1:]})
 
 
 def test_an_ad_without_versions_has_nothing_to_undo() -> None:
     with pytest.raises(Invalid, match="nothing to undo"):
-        before_last_change({"voices": [], "music": []})
+        last_change({"voices": [], "music": []})
+
+
+def test_an_undo_needs_the_version_before_and_all_that_undoing_has_restored() -> None:
+    versions = [
+        version_of("v1", "a", 1),
+        version_of("v2", "b", 2),
+        version_of("v3", "c", 3),
+        version_of("v4", "d", 4, data="v2", undone="v2"),
+    ]
+    assert needed_versions(versions) == ["v4", "v2", "v1"]
+    assert needed_versions(versions[:1]) == ["v1"]
+    assert needed_versions(versions[2:]) == []
+    assert needed_versions([]) == []

@@ -1,11 +1,15 @@
 """A process that stands still deletes no thread that a person has used meanwhile (X8)."""
 
 import asyncio
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+import pytest
 
 from callsheet.nodes.node import EPOCH_KEY
 from callsheet.server.engine.finalizer import RunFinalizer
+from callsheet.server.langgraph.retention import expire_thread
+from callsheet.state.errors import Conflict, Missing
 from callsheet.state.owners import LOCAL
 from callsheet.storage import Storage
 from callsheet.storage.checkpoints import RedisSaver
@@ -20,6 +24,14 @@ from tests.engine.test_worker import word_request
 
 LEASE_S = 10.0
 LONG_AGO_MS = 1_000
+
+
+@dataclass(frozen=True)
+class Deleting:
+    """Storage of threads, as one process reaches it."""
+
+    storage: Storage
+    saver: RedisSaver
 
 
 async def end_run(runs: Runs, request: RunRequest) -> str:
@@ -54,3 +66,45 @@ async def test_a_run_that_ended_before_the_deletion_of_a_crons_thread_keeps_the_
         await finalizing
         await saver.aclose()
     assert await threads.find(storage, "t", LOCAL)
+
+
+async def test_a_thread_that_expires_takes_no_run_whose_states_a_late_process_would_delete(
+    storage: Storage, valkey_url: str, tmp_path: Path
+) -> None:
+    runs = Runs(storage, LEASE_S)
+    lifetime = {"ttl": 1, "strategy": "delete"}
+    thread = await threads.create(storage, NewThread("t", LOCAL, "stage", ttl=lifetime))
+    target = valkey_url.removeprefix("unix://").partition("?")[0]
+    async with (
+        HoldingProxy(str(tmp_path / "proxy"), target) as proxy,
+        connect(proxy.url, timeout_s=60) as slow,
+    ):
+        late = Deleting(slow, RedisSaver(slow.redis, fence=EPOCH_KEY))
+        proxy.hold(keys.checkpoints("t").records)
+        expiring = asyncio.create_task(expire_thread(late, thread, thread.updated_ms + 60_000))
+        await asyncio.wait_for(proxy.has_held.wait(), 20)
+        # As if the process had stood still for longer than its lease.
+        await storage.redis.delete(keys.run_keys("t").lease)
+        own = await threads.get(storage, "t", LOCAL)
+        body = replace(
+            word_request(), precondition=threads.run_precondition(own, NewThread("t", LOCAL, "stage"))
+        )
+        with pytest.raises(Missing, match="being deleted"):
+            await runs.create(body)
+        proxy.release()
+        assert await expiring
+        await late.saver.aclose()
+    assert await threads.find(storage, "t", LOCAL) is None
+
+
+async def test_a_thread_that_was_used_just_before_its_expiry_stays(storage: Storage) -> None:
+    lifetime = {"ttl": 1, "strategy": "delete"}
+    thread = await threads.create(storage, NewThread("t", LOCAL, "stage", ttl=lifetime))
+    saver = RedisSaver(storage.redis, fence=EPOCH_KEY)
+    assert not await expire_thread(Deleting(storage, saver), thread, thread.updated_ms + 59_000)
+    await end_run(Runs(storage, LEASE_S), word_request())
+    used = threads.hold(storage, "t", LOCAL, deletes=True, updated_ms=thread.updated_ms)
+    with pytest.raises(Conflict, match="was used meanwhile"):
+        await used.__aenter__()
+    await saver.aclose()
+    assert (await threads.get(storage, "t", LOCAL)).status == "idle"

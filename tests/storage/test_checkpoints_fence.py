@@ -1,12 +1,16 @@
 """A saver with a fence: writes of an attempt before the thread's newest one are refused (X8)."""
 
 import asyncio
-from typing import Any
+import operator
+from typing import Annotated, Any
 
 import pytest
 from langgraph.graph import END, START, StateGraph
+from langgraph.pregel import Pregel
+from langgraph.types import Command, interrupt
+from typing_extensions import TypedDict
 
-from callsheet.state.errors import Fenced
+from callsheet.state.errors import Fenced, Invalid
 from callsheet.storage import Storage
 from callsheet.storage.checkpoints import RedisSaver
 from callsheet.storage.redis import keys
@@ -126,4 +130,62 @@ async def test_a_task_that_fails_or_is_cancelled_before_its_edge_runs_again(
     assert (await graph.aget_state(config())).next == ("first",)
     may_continue.set()
     assert (await graph.ainvoke(None, config(__attempt=1), durability="sync"))["log"] == ["1", "2"]
+    await saver.aclose()
+
+
+class AnswerState(TypedDict, total=False):
+    answers: Annotated[list[list[str]], operator.add]
+
+
+class Questions:
+    """A graph of two parallel tasks: one asks a question, the other two, and then fails if `fails`."""
+
+    fails = False
+
+    def graph(self, saver: RedisSaver) -> Pregel[Any, Any]:
+        builder = StateGraph(AnswerState)
+        builder.add_node("one", lambda _state: {"answers": [[interrupt("who?")]]})
+        builder.add_node("two", self.two)
+        builder.add_edge(START, "one")
+        builder.add_edge(START, "two")
+        return builder.compile(checkpointer=saver)
+
+    def two(self, state: AnswerState) -> AnswerState:
+        answers = [interrupt("when?"), interrupt("where?")]
+        if self.fails:
+            raise Invalid("not today")
+        return {"answers": [answers]}
+
+
+async def test_an_answer_that_is_withdrawn_or_rolled_back_leaves_all_earlier_ones(
+    storage: Storage, saver: RedisSaver
+) -> None:
+    """Those to an earlier question of the same task, and those of a task beside it."""
+    questions = Questions()
+    graph = questions.graph(saver)
+    await set_epoch(storage, 1)
+
+    async def answer(run: str, **by_question: str) -> Any:
+        waiting = {one.value[:-1]: one.id for one in (await graph.aget_state(config())).interrupts}
+        own = config(__attempt=1, run_id=run)
+        await saver.akeep_pending(own)
+        resume: Any = Command(resume={waiting[name]: text for name, text in by_question.items()})
+        await graph.ainvoke(resume, {**own, "metadata": {"run_id": run}}, durability="sync")
+        return (await graph.aget_state(config())).values["answers"]
+
+    graph_input: Any = {"answers": []}
+    await graph.ainvoke(graph_input, config(__attempt=1, run_id="first"), durability="sync")
+    assert await answer("second", who="Ann", when="today") == [["Ann"]]
+    questions.fails = True
+    with pytest.raises(Invalid):
+        await answer("failing", where="nowhere")
+    await saver.awithdraw_answers(config(__attempt=1, run_id="failing"))
+    questions.fails = False
+    assert await answer("last", where="here") == [["Ann"], ["today", "here"]]
+    await saver.adelete_own_run(config(__attempt=1, run_id="last"))
+    assert await answer("other", where="there") == [["Ann"], ["today", "there"]]
+    with pytest.raises(Fenced):
+        await saver.akeep_pending(config(__attempt=0, run_id="late"))
+    with pytest.raises(Fenced):
+        await saver.awithdraw_answers(config(__attempt=0, run_id="late"))
     await saver.aclose()

@@ -26,7 +26,7 @@ from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import NewThread
 from tests.doubles.holding_proxy import HoldingProxy
 from tests.doubles.killing import WarmParent
-from tests.doubles.served import VOICE, served_app
+from tests.doubles.served import VOICE, chat_about_ad, generate_ad, served_app
 from tests.doubles.waiting import eventually, until
 from tests.lessons.lesson_client import NARRATION, LessonClient
 from tests.lessons.lesson_material import material
@@ -285,6 +285,24 @@ async def test_a_question_keeps_the_versions_it_names_and_can_be_answered(
         assert (await lesson.get_session())["confirmedFacts"]
     async with served_app(valkey_url, kept_versions="2") as client:
         await wait_until_removed(client, f"/api/artefacts/lesson/{name}/facts/v1")
+
+
+async def test_an_ad_keeps_what_its_next_undo_restores_and_says_why_the_one_after_ends(
+    valkey_url: str, storage: Storage
+) -> None:
+    async with served_app(valkey_url, kept_versions="1") as client:
+        await generate_ad(client)
+        for wish in ("louder", "calmer", "more upbeat"):
+            await chat_about_ad(client, f"make the music {wish}")
+        ad = Artefact(storage, "ad", "ad-1", LOCAL)
+        await wait_until_removed(client, "/api/artefacts/ad/ad-1/music/v2")
+        assert await ids_of(ad) == ["v3", "v4"]
+        reply = await chat_about_ad(client, "undo that")
+        assert reply["drafts"] == {"music": "v5"}
+        assert (await ad.version("music", "v5")).parent == "v3"
+        reply = await chat_about_ad(client, "undo that")
+        assert "I changed nothing: undo ends here" in reply["message"]
+        assert "removed as an old one" in reply["message"]
 
 
 async def test_the_entries_of_a_list_stay_although_they_are_numbered(

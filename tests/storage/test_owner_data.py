@@ -242,6 +242,22 @@ async def test_campaigns_are_refused_by_a_server_without_their_workflow(
     )
 
 
+async def test_campaigns_that_a_server_does_not_export_are_named_in_the_file_and_at_the_import(
+    client: CountingClient, valkey_url: str, inspector: Redis
+) -> None:
+    """They were missing in silence."""
+    graphs = {name: graph for name, graph in OURS.graphs.items() if name != "campaign_search"}
+    app = create_app(Settings(redis_url=valkey_url), graphs)
+    async with app.router.lifespan_context(app), app_client(app) as http:
+        assert b"campaign" not in await export_data(CountingClient(http))
+        await make_campaigns(client, "c")
+        content = await export_data(CountingClient(http))
+    inspector.flushdb()
+    [left_out] = (await client.ok("POST", "/api/data/import", content=content))["leftOut"]
+    assert (left_out["kind"], left_out["thread"]) == ("campaign", "campaigns")
+    assert "'campaign_search' is not served" in left_out["reason"]
+
+
 async def test_only_an_admin_exports_and_imports_the_data_of_others(
     valkey_url: str, storage: Storage
 ) -> None:

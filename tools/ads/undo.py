@@ -1,14 +1,16 @@
 """The tool that takes back the last change of an audio ad."""
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from callsheet.state.ads import ad
-from callsheet.state.ads.undo import before_last_change
-from callsheet.state.errors import Busy, Conflict, Invalid
-from callsheet.state.versions import Version
+from callsheet.state.ads.undo import LastChange, last_change
+from callsheet.state.cards import shorten
+from callsheet.state.errors import Busy, Conflict, Gone, Invalid
+from callsheet.storage.artefacts.artefacts import Artefact, Stream
 from callsheet.tools.ads.drafts import script_language, spot_s
 from callsheet.tools.call import Call, VersionDraft
 from callsheet.tools.registry import tool
@@ -44,13 +46,14 @@ class UndoChange(BaseModel):
 async def undo_change(args: UndoChange, call: Call) -> dict[str, Any]:
     """Take back the ad's last change: the parts that it changed become as they were, as new drafts.
 
-    Called again, it goes further back; earlier versions stay.
+    Called again, it goes further back; earlier versions stay. A request that changed nothing is no change:
+    tell the person which request's change was taken back.
     """
     names = args.streams or ad.STREAMS
     for _ in range(MAX_TRIES):
         heads = await call.artefact.stream_heads(names)
-        streams = await call.artefact.newest_of(ad.STREAMS, MAX_BACK)
-        back = before_last_change({name: streams[name].versions for name in names})
+        streams, change = await _last_change(call.artefact, names)
+        back = change.before
         restored = {name: one.data for name, one in back.items() if one}
         if "sfx" in back and back["sfx"] is None:
             restored["sfx"] = _NO_EFFECTS
@@ -70,7 +73,8 @@ async def undo_change(args: UndoChange, call: Call) -> dict[str, Any]:
             spot_s=spot_s(call.scope),
         )
         length = {key: timeline[key] for key in ("spotSeconds", "durationSeconds", "fits", "short")}
-        result = {"status": "draft", "message": _message(back), "timeline": length}
+        about = {"undone": change.request, "message": _message(change)}
+        result = {"status": "draft", **about, "timeline": length}
         try:
             return await call.write_all(drafts, result=result)
         except Conflict:
@@ -83,8 +87,25 @@ async def undo_change(args: UndoChange, call: Call) -> dict[str, Any]:
 TOOLS: Final = (undo_change,)
 
 
-def _message(back: Mapping[str, Version | None]) -> str:
+async def _last_change(
+    artefact: Artefact, names: Sequence[ad.Stream]
+) -> tuple[dict[str, Stream], LastChange]:
+    """Return the ad's streams, and the last change of the named ones; raises as `last_change`."""
+    numbers = await asyncio.gather(*map(artefact.removed_up_to, names))
+    removed = dict(zip(names, numbers, strict=True))
+    streams = await artefact.newest_of(ad.STREAMS, MAX_BACK)
+    try:
+        return streams, last_change({name: streams[name].versions for name in names}, removed)
+    except Gone:
+        if not any(streams[name].older for name in names):
+            raise
+    streams = await artefact.streams(ad.STREAMS)
+    return streams, last_change({name: streams[name].versions for name in names}, removed)
+
+
+def _message(change: LastChange) -> str:
     """Return what was taken back, and what stays because there was none before."""
+    back = change.before
     again = [
         f"{ad.TITLES[name]} as in {one.id}" if one else "no sound effects"
         for name, one in back.items()
@@ -92,4 +113,5 @@ def _message(back: Mapping[str, Version | None]) -> str:
     ]
     first = [ad.TITLES[name] for name, one in back.items() if not one and name != "sfx"]
     stays = f"; there was no {' and no '.join(first)} before" if first else ""
-    return f"The last change is taken back: {', '.join(again)}{stays}"
+    request = f" (“{shorten(change.request)}”)" if change.request else ""
+    return f"The last change{request} is taken back: {', '.join(again)}{stays}"

@@ -438,8 +438,9 @@ test("what is made is taken along as files, and one that cannot be made says wha
   await offline.send("POST", `/api/pages/${page.pageId}/versions/v1/activate`);
   await offline.send("POST", `/api/pages/${page.pageId}/versions/start/restore`);
   await tab.reload();
-  assert.match(await taken(tab, "HTML of v2, the newest one"), /\.html$/);
-  assert.match(await taken(tab, "ZIP of v1, the active one"), /\.zip$/);
+  for (const one of ["v2, the newest one", "v1, the active one"]) await tab.getByText(new RegExp(`rules of a page that is published, ${one}`)).waitFor();
+  assert.doesNotMatch(await taken(tab, "HTML of v2, the newest one"), / v2\.html$/);
+  assert.match(await taken(tab, "ZIP of v1, the active one"), / v1\.zip$/);
   assert.deepEqual(await faultsOf(tab), []);
   await picture(tab, "take-page");
   const project = await offline.send("POST", "/api/projects", { id: "reel", starter: "app-promo" });
@@ -461,6 +462,11 @@ test("an ad becomes a page by a button", async () => {
   assert.equal(await tab.getByText("An empty conversation").count(), 0);
   await tab.getByRole("button", { name: "Made from an ad" }).click();
   await tab.waitForURL((url) => url.pathname.endsWith(ad.conversationId));
+  await offline.send("POST", "/api/ads/chain/voices/v1/activate");
+  await offline.send("PATCH", "/api/ads/chain/voices/tracks/track-0", { text: "Cycle along the river.", version: "v1" });
+  await tab.reload();
+  await tab.getByRole("button", { name: "Make a page of this" }).click();
+  await tab.getByText("The page has the words of v2 of the script; v1 is active.").waitFor();
 });
 
 test("the steps of every turn are called the same live and after a reload", async () => {

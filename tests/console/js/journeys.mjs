@@ -575,6 +575,29 @@ test("a step is edited, another skipped, and one put earlier by keyboard while t
   assert.equal(await plan.locator(".step.skipped").count(), 1);
 });
 
+test("on a phone the buttons of a long plan stay in view, and once paused it shows what is left", async () => {
+  await scripted.send("POST", "/api/projects", { id: "tall", name: "A tall plan", scenes: Array.from({ length: 24 }, (_, i) => scene(i + 1)) });
+  scripted.model.held = "change 2";
+  const { conversationId } = await scripted.send("GET", "/api/artefacts/video/tall");
+  const tab = await open(scripted, `/c/${conversationId}`, { viewport: { width: 390, height: 844 } });
+  await say(tab, "edit 24 scenes");
+  const plan = tab.getByRole("group", { name: "Plan of 24 steps" });
+  await plan.getByText(/24 steps: 1\d completed/).waitFor();
+  await plan.getByRole("button", { name: /^Skip “.*scene 24/ }).scrollIntoViewIfNeeded();
+  const pause = plan.getByRole("button", { name: "Pause" });
+  assert.ok((await pause.boundingBox()).y > 90, "it has scrolled away");
+  await pause.click();
+  scripted.model.held = "";
+  const question = tab.getByRole("region", { name: "Question" });
+  await question.getByText("The plan is paused. Go on with the steps that are left?").waitFor();
+  await plan.getByText("Show all 24 steps").waitFor();
+  const left = await plan.locator(".step").count();
+  assert.ok(left > 0 && left < 12, `${left} steps are shown`);
+  await picture(tab, "plan-paused-phone");
+  await question.getByRole("button", { name: "Resume" }).click();
+  await plan.getByText("24 steps completed").waitFor();
+});
+
 test("Home stops calling a thread running once the run has ended whose question was answered there", async () => {
   scripted.model.held = "change";
   await scripted.send("POST", "/api/projects", { id: "shown-first", scenes: [scene(1), scene(2)] });

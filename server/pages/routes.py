@@ -110,14 +110,14 @@ async def list_pages(
 async def create_page(
     body: PageCreate, request: Request, idempotency_key: IdempotencyKey = None
 ) -> dict[str, Any]:
-    """Create a page from an ad: its first section has the words of the newest script.
+    """Create a page from an ad: its first section has the words of the newest script, or of `version`.
 
-    The records of both name each other (`GET /api/artefacts/{kind}/{id}`). The same `Idempotency-Key` makes
-    it once.
+    Where another one is active, `notices` says so. The records of both name each other
+    (`GET /api/artefacts/{kind}/{id}`). The same `Idempotency-Key` makes it once.
     """
     ctx, owner = app_context(request), current_owner(request)
-    ref = await views.create_from_ad(ctx.storage, owner, body, idempotency_key)
-    return await views.page_view(ctx, ref)
+    ref, notices = await views.create_from_ad(ctx.storage, owner, body, idempotency_key)
+    return {**await views.page_view(ctx, ref), "notices": notices}
 
 
 @router.get("", responses=documented_responses(*_READ, reply=PageView))
@@ -258,7 +258,8 @@ async def export_page(request: Request, ref: _Page, query: Annotated[PageExportQ
     """
     external = query.external == "linked"
     # A frame of the console is shown, never saved.
-    title = "" if query.view == "frame" else await views.page_title(app_context(request), ref)
+    is_frame = query.view == "frame"
+    title = "" if is_frame else await views.file_title(app_context(request), ref, query.version)
     if query.format == "zip":
         contents = publishing.site_files(ref, query.version, query.url, external=external)
         return await zip_reply(contents, file_name(title, "zip"), ref.owner)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, NotRequired
 
 from pydantic import BaseModel, ConfigDict, Field
 from typing_extensions import TypedDict
@@ -72,6 +72,8 @@ class PageView(PageSummary):
     digests: dict[str, str]
     """SHA-256 of each element with its children, by id."""
     locks: list[Lock]
+    notices: NotRequired[list[str]]
+    """Of a new page: that another version of the ad's script is active than the one that it has."""
 
 
 class PageCreate(BaseModel):
@@ -80,6 +82,9 @@ class PageCreate(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     adId: str = Field(min_length=1, max_length=255, description="The ad whose message the page shows first")
+    version: str | None = Field(
+        None, min_length=1, max_length=80, description="Of the script: an id, or `active`; else the newest"
+    )
     pageId: str | None = Field(None, min_length=1, max_length=255, description="Made if left out")
 
 

@@ -114,16 +114,23 @@ async def page_title(ctx: AppContext, ref: PageRef) -> str:
     )
 
 
-async def create_from_ad(storage: Storage, owner: str, body: PageCreate, key: str | None) -> PageRef:
-    """Create a page whose first section has the words of an ad's newest script.
+async def file_title(ctx: AppContext, ref: PageRef, version_id: str | None) -> str:
+    """Return the title of a page as the name of a file; one of an earlier version has its id."""
+    title, head = await asyncio.gather(page_title(ctx, ref), ref.artefact.stream_head(STREAM))
+    newest = head.newest.id if head.newest else history.BEGINNING
+    return title if version_id in {None, newest} else f"{title} {version_id}"
 
-    The same idempotency key makes it once. Raises `Missing` without the ad, and `Conflict` for an ad without
-    a script and for a page that is there already.
+
+async def create_from_ad(
+    storage: Storage, owner: str, body: PageCreate, key: str | None
+) -> tuple[PageRef, list[str]]:
+    """Create a page whose first section has the words of an ad's script; return it with notices.
+
+    The same idempotency key makes it once. Raises `Missing` without the ad or the version, and `Conflict`
+    for an ad without such a script and for a page that is there already.
     """
     ad = await sources.find_source(storage, "ad", body.adId, owner)
-    script = (await ad.stream_head("voices")).newest
-    if script is None:
-        raise Conflict(f"ad {ad.id!r} has no script", remedy="make it first, or choose another ad")
+    script, notices = await _script(ad, body.version)
     name = await sources.new_id(storage, KIND, owner, body.pageId, key)
     item: ArtefactSource = {"kind": "ad", "id": ad.id, "versions": {"voices": script.id}}
     fact = sources.sources_fact([item], key, body)
@@ -139,7 +146,19 @@ async def create_from_ad(storage: Storage, owner: str, body: PageCreate, key: st
         new = NewVersion(STREAM, data, owner, uuid.uuid4().hex, None, {"status": "draft"}, head)
         await artefact.create_version(replace(new, origin=origin("person", f"from ad {ad.id}")))
     await sources.record_use(ad, storage, KIND, name)
-    return await find_page(storage, name, owner)
+    return await find_page(storage, name, owner), notices
+
+
+async def _script(ad: Artefact, version_id: str | None) -> tuple[Version, list[str]]:
+    """Return the script that is chosen, and that another one is active."""
+    head = await ad.stream_head("voices")
+    wanted = head.active if version_id == "active" else version_id
+    if head.newest is None or (version_id and not wanted):
+        rule = f"ad {ad.id!r} has no {'active ' if head.newest else ''}script"
+        raise Conflict(rule, remedy="make it first, or choose another ad or version")
+    script = await ad.version("voices", wanted) if wanted else head.newest
+    other = head.active not in {None, script.id}
+    return script, [f"The page has the words of {script.id} of the script; {head.active} is active."] * other
 
 
 def _summary(ref: PageRef, head: StreamHead, of_thread: Mapping[str, str]) -> dict[str, Any]:

@@ -163,6 +163,25 @@ async def test_an_ad_becomes_a_page_once_and_both_records_say_so(client: httpx.A
     assert (await links(client, "ad", "ad-1"))[1] == []
 
 
+async def test_a_page_of_an_ad_says_that_another_script_is_active_and_can_have_that_one(
+    client: httpx.AsyncClient,
+) -> None:
+    assert (await client.post("/api/ai/generate", json=GENERATE)).status_code == 200
+    none = await post(client, "/api/pages", {"adId": "ad-1", "version": "active"})
+    assert (none.status_code, none.json()["error"]) == (409, "ad 'ad-1' has no active script")
+    for text in ("Bread at four.", "Bread at five."):
+        script = {"voiceTracks": [{"voiceId": "openai/alloy@english", "text": text}]}
+        await client.post("/api/ads/ad-1/voices", json=script)
+    [*_, old, new] = [one["id"] for one in (await client.get("/api/ads/ad-1/voices")).json()["versions"]]
+    assert (await post(client, "/api/pages", {"adId": "ad-1"})).json()["notices"] == []
+    await client.post(f"/api/ads/ad-1/voices/{old}/activate")
+    newest = (await post(client, "/api/pages", {"adId": "ad-1"})).json()
+    assert newest["notices"] == [f"The page has the words of {new} of the script; {old} is active."]
+    active = (await post(client, "/api/pages", {"adId": "ad-1", "version": "active"})).json()
+    assert (active["notices"], "Bread at four" in str(active["page"])) == ([], True)
+    assert (await post(client, "/api/pages", {"adId": "ad-1", "version": "v99"})).status_code == 404
+
+
 async def test_a_lesson_becomes_scenes_that_last_as_long_as_its_narration(client: httpx.AsyncClient) -> None:
     lesson = LessonClient(client)
     narrated = await lesson.create_narration()

@@ -284,9 +284,14 @@ async def test_the_files_of_a_page_are_named_by_its_title(
     page = PageDouble(storage)
     attributes = {"title": "Bread / four"}
     await page.result_of("modify_element", elementId="page", modifications={"attributes": attributes})
-    for query, ending in (("format=zip", "zip"), ("view=attachment", "html")):
+    for query, ending in (
+        ("format=zip", ".zip"),
+        ("view=attachment", ".html"),
+        ("view=attachment&version=v1", ".html"),
+        ("view=attachment&version=start", " start.html"),
+    ):
         reply = await client.get(f"/api/pages/bakery/export?{query}")
-        expected = f"attachment; filename*=UTF-8''{quote('Bread four')}.{ending}"
+        expected = f"attachment; filename*=UTF-8''{quote(f'Bread four{ending}')}"
         assert reply.headers["content-disposition"] == expected
 
 

@@ -485,8 +485,9 @@ test("what is made is taken along as files, and one that cannot be made says wha
   await offline.send("POST", `/api/pages/${page.pageId}/versions/v1/activate`);
   await offline.send("POST", `/api/pages/${page.pageId}/versions/start/restore`);
   await tab.reload();
-  assert.match(await taken(tab, "HTML of v2, the newest one"), /\.html$/);
-  assert.match(await taken(tab, "ZIP of v1, the active one"), /\.zip$/);
+  for (const one of ["v2, the newest one", "v1, the active one"]) await tab.getByText(new RegExp(`rules of a page that is published, ${one}`)).waitFor();
+  assert.doesNotMatch(await taken(tab, "HTML of v2, the newest one"), / v2\.html$/);
+  assert.match(await taken(tab, "ZIP of v1, the active one"), / v1\.zip$/);
   assert.deepEqual(await faultsOf(tab), []);
   await picture(tab, "take-page");
   const project = await offline.send("POST", "/api/projects", { id: "reel", starter: "app-promo" });
@@ -508,6 +509,11 @@ test("an ad becomes a page by a button", async () => {
   assert.equal(await tab.getByText("An empty conversation").count(), 0);
   await tab.getByRole("button", { name: "Made from an ad" }).click();
   await tab.waitForURL((url) => url.pathname.endsWith(ad.conversationId));
+  await offline.send("POST", "/api/ads/chain/voices/v1/activate");
+  await offline.send("PATCH", "/api/ads/chain/voices/tracks/track-0", { text: "Cycle along the river.", version: "v1" });
+  await tab.reload();
+  await tab.getByRole("button", { name: "Make a page of this" }).click();
+  await tab.getByText("The page has the words of v2 of the script; v1 is active.").waitFor();
 });
 
 test("the steps of every turn are called the same live and after a reload", async () => {
@@ -614,6 +620,29 @@ test("a step is edited, another skipped, and one put earlier by keyboard while t
   await tab.getByText("Done.", { exact: true }).waitFor();
   await plan.getByText("9 steps: 8 completed · 1 skipped").waitFor();
   assert.equal(await plan.locator(".step.skipped").count(), 1);
+});
+
+test("on a phone the buttons of a long plan stay in view, and once paused it shows what is left", async () => {
+  await scripted.send("POST", "/api/projects", { id: "tall", name: "A tall plan", scenes: Array.from({ length: 24 }, (_, i) => scene(i + 1)) });
+  scripted.model.held = "change 2";
+  const { conversationId } = await scripted.send("GET", "/api/artefacts/video/tall");
+  const tab = await open(scripted, `/c/${conversationId}`, { viewport: { width: 390, height: 844 } });
+  await say(tab, "edit 24 scenes");
+  const plan = tab.getByRole("group", { name: "Plan of 24 steps" });
+  await plan.getByText(/24 steps: 1\d completed/).waitFor();
+  await plan.getByRole("button", { name: /^Skip “.*scene 24/ }).scrollIntoViewIfNeeded();
+  const pause = plan.getByRole("button", { name: "Pause" });
+  assert.ok((await pause.boundingBox()).y > 90, "it has scrolled away");
+  await pause.click();
+  scripted.model.held = "";
+  const question = tab.getByRole("region", { name: "Question" });
+  await question.getByText("The plan is paused. Go on with the steps that are left?").waitFor();
+  await plan.getByText("Show all 24 steps").waitFor();
+  const left = await plan.locator(".step").count();
+  assert.ok(left > 0 && left < 12, `${left} steps are shown`);
+  await picture(tab, "plan-paused-phone");
+  await question.getByRole("button", { name: "Resume" }).click();
+  await plan.getByText("24 steps completed").waitFor();
 });
 
 test("Home stops calling a thread running once the run has ended whose question was answered there", async () => {

@@ -169,7 +169,7 @@ function AdView(props: PanelProps) {
         <span class="tag">{ad.timeline.timing === "measured" ? "times measured" : "times estimated"}</span>
         {ad.language && <span class="tag">{words(ad.language)}</span>}
         {ad.market && <span class="tag">{ad.market}</span>}
-        {ad.streams.voices?.newest && <MakeOf label="Make a page of this" url="/api/pages" body={{ adId: ad.adId }} />}
+        {ad.streams.voices?.newest && <MakeOf label="Make a page of this" url="/api/pages" body={{ adId: ad.adId, version: versions.find(([one]) => one === "voices")?.[1] ?? null }} />}
         {waiting.length > 1 && mayWrite.value && <button type="button" class="button small end" onClick={() => act(activateAll(), "All newest versions are active", props.changed)}>Activate all {waiting.length}</button>}
       </div>
       <AdPlayer key={`${props.id} ${STREAMS.map((one) => ad.streams[one]?.newest?.id).join(" ")} ${versions.join()}`} ad={ad.adId} timeline={ad.timeline} versions={versions}

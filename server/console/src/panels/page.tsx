@@ -129,7 +129,9 @@ function PagePanel(props: PanelProps) {
           {elements.map((one) => <option key={one.id} value={one.id}>{`${"\u2007".repeat(2 * one.depth)}${words(one.label ?? one.type)}${one.content ? `: ${shorten(one.content, 50)}` : ""}`}</option>)}
         </select>
       </label>
-      <Checks of="a page that is published" when={[view.pageId, view.versionId]} read={() => get(path`/api/pages/${view.pageId}/check`)} onOpen={select} />
+      {exported.map((one, i) => (
+        <Checks key={i} of={`a page that is published${exported.length > 1 ? `,${of(one).slice(3)},` : ""}`} when={[view.pageId, one]} read={() => get(path`/api/pages/${view.pageId}/check?version=${one}`)} onOpen={i === 0 ? select : undefined} />
+      ))}
       <TakeWithYou files={exported.flatMap((one): Takeaway[] => [
         [`HTML${of(one)}`, path`/api/pages/${view.pageId}/export?view=attachment&version=${one}`, "one file"],
         [`ZIP${of(one)}`, path`/api/pages/${view.pageId}/export?format=zip&version=${one}`, "with its images, to publish"],

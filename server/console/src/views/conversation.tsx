@@ -115,7 +115,8 @@ function Waiting({ interrupt, thread }: { interrupt: Interrupt; thread: ThreadMo
   return (
     <section class="turn waiting" aria-label="Question" data-row tabIndex={-1}>
       <p class="waiting-label"><span class="dot wait" aria-hidden="true" />Needs you</p>
-      <p class="waiting-text">{headline(question, value?.action_requests?.length ?? 0)}</p>
+      {/* The plan above has the steps that are left, also after somebody has changed them. */}
+      <p class="waiting-text">{value?.type === "paused" ? "The plan is paused. Go on with the steps that are left?" : headline(question, value?.action_requests?.length ?? 0)}</p>
       {value?.effect && !question.includes(value.effect) && <p class="muted">{value.effect}</p>}
       {Array.isArray(value?.warnings) && value.warnings.map((one: string) => <p class="warning" key={one}>{one}</p>)}
       {value?.problem && <p class="field-error">{value.problem}</p>}

@@ -166,9 +166,9 @@ export function PlanCard({ plan, steps, thread, newest, streams }: {
   const undoable = execution && !open && status !== "planned" && execution.kind === "plan" && thread.workflow.value === "scene_edit" && shown.some(changed);
   const byId = new Map(execution?.plan.steps.map((one) => [one.id, one]));
   const pending = execution?.plan.steps.filter((one) => one.canEdit) ?? [];
-  // A long plan that has ended folds to what failed.
-  const folded = !open && status !== "planned" && shown.length > MOST_STEPS && !unfolded;
-  const visible = folded ? shown.filter((one) => one.error !== "") : shown;
+  // A long plan that has ended folds to what failed, and one that is paused to what is left, too.
+  const folded = status !== "running" && status !== "planned" && shown.length > MOST_STEPS && !unfolded;
+  const visible = folded ? shown.filter((one) => one.error !== "" || (open && !isDone(one.status))) : shown;
   const undo = async (only?: string[]) => {
     if (!execution) return;
     await act(api.undoPlan(execution.projectId, plan, only).then(() => {

@@ -40,6 +40,7 @@ test("an ad is made from Home, changed, and a version of it is compared and rest
   await tab.locator(".part-head", { hasText: "v2 is active" }).waitFor();
   await tab.reload();
   await tab.locator(".turn.person").nth(1).waitFor();
+  await tab.locator(".turn.model", { hasText: "Ready to review: voices v1" }).getByRole("link", { name: "voices v1" }).waitFor();
 });
 
 test("a lesson's facts are chosen on Home, its words come in, and the choice is recorded", async () => {

@@ -37,6 +37,7 @@ from callsheet.state.conversation import turn_id
 from callsheet.state.differences import Difference
 from callsheet.state.errors import sentences
 from callsheet.state.lessons import lesson
+from callsheet.state.lessons.facts import fact_differences
 from callsheet.state.lessons.images import CHOICE_DONE, SEARCH_PENDING
 from callsheet.state.lessons.lesson import LessonState, pending_question
 from callsheet.state.lessons.narration import OWN_WORDS, script_differences
@@ -63,10 +64,12 @@ class LessonArtefact(ArtefactSpec[LessonState]):
     def differences(
         self, stream: str, before: Mapping[str, Any], after: Mapping[str, Any]
     ) -> list[Difference]:
-        """Return the differences; of narrations, those of what a person reads and hears."""
-        if stream != "narration":
-            return super().differences(stream, before, after)
-        return script_differences(before, after)
+        """Return the differences; of facts and narrations, those of what a person reads and hears."""
+        if stream in {"facts", "confirmed"}:
+            return fact_differences(before, after)
+        if stream == "narration":
+            return script_differences(before, after)
+        return super().differences(stream, before, after)
 
     def card(self, state: LessonState, newest: Mapping[str, Mapping[str, Any]]) -> Card:
         """Return the lesson's topic and its texts."""
@@ -125,6 +128,11 @@ class LessonTurnRules(TurnRules[LessonState]):
         failed = [one["output"] for one in results if one["tool"] in PROPOSING and "error" in one["output"]]
         problem = {"problem": sentences(*_error_words(failed[-1]))} if failed and state.get("choice") else {}
         return {**problem, **_pending_questions(state, drafts), **chosen}
+
+    def change_name(self, stream: str, output: Mapping[str, Any], newest: Version | None) -> str:
+        """Return the stream's name for people."""
+        del output, newest
+        return "chosen facts" if stream == "confirmed" else stream
 
     def question_messages(self, results: Sequence[StepResult]) -> Sequence[AnyMessage]:
         """Return the question for the choice of facts, once facts were proposed."""

@@ -14,7 +14,7 @@ from callsheet.server.ads import audio, edits, handoff
 from callsheet.server.ads.audio import PreflightReport, ProfileName, Rendering, RenderRequest
 from callsheet.server.artefacts.recordings import SOUND, progress_events, render_events, sound_reply
 from callsheet.server.artefacts.speech import find_speech, require_audio, speech_of
-from callsheet.server.artefacts.titles import titles
+from callsheet.server.artefacts.titles import title_of
 from callsheet.server.artefacts.zip_files import ZIP, file_name, zip_reply
 from callsheet.server.http.auth import current_owner
 from callsheet.server.http.context import app_context
@@ -22,6 +22,7 @@ from callsheet.server.http.errors import documented_responses
 from callsheet.server.http.policy import API_READ, API_RUN, API_WRITE, with_policy
 from callsheet.server.http.replies import JsonReply, event_stream_reply, wants_event_stream
 from callsheet.server.http.requests import api_router
+from callsheet.state.ads.ad import TITLES
 from callsheet.state.errors import Invalid, Missing
 from callsheet.state.pronunciations import Pronunciations
 from callsheet.storage import pronunciations
@@ -100,7 +101,15 @@ async def get_audio(ad_id: str, query: Annotated[RenderRequest, Query()], reques
     record = await audio.find_rendering(score)
     if record is None:
         raise audio.missing_rendering(score)
-    return sound_reply(request, ref.storage, ref.artefact, score.digest, record)
+    title = await title_of(app_context(request), ref.thread)
+    name = f"{title}, {_part_words(query.track)}" if query.track else title
+    return sound_reply(request, ref.artefact, score.digest, record, name)
+
+
+def _part_words(track: str) -> str:
+    """Return a track, or a stream, as people are shown it."""
+    number = track.removeprefix("track-")
+    return f"voice {int(number) + 1}" if number.isdecimal() else TITLES.get(track, track)
 
 
 @router.get("/preflight", responses=documented_responses(*_ERRORS, reply=PreflightReport))
@@ -195,8 +204,7 @@ async def export_handoff(ad_id: str, query: Annotated[HandoffQuery, Query()], re
     """Export the rendered ad as a ZIP file: script, cue sheet, checks, sound, and VAST with `mediaUrl`."""
     ctx = app_context(request)
     ref = await edits.find_ad(ctx.storage, ad_id, current_owner(request))
-    of_thread = await titles(ctx, ref.thread.owner, [ref.thread.id])
-    title = of_thread.get(ref.thread.id, ref.artefact.id)
+    title = await title_of(ctx, ref.thread)
     chosen = RenderRequest(**query.model_dump(exclude={"mediaUrl"}))
     files = await handoff.handoff_files(await audio.read_score(ref, chosen), title, query.mediaUrl)
     return await zip_reply(files, file_name(title, "zip"), ref.thread.owner)

@@ -11,6 +11,7 @@ from callsheet.state.ads.ad import TITLES
 from callsheet.state.ads.profiles import PROFILES
 from callsheet.state.ads.timeline import SfxSpan, Span, Timeline
 from callsheet.storage.artefacts import recordings
+from callsheet.tools.ads import voices
 
 
 async def handoff_files(score: AdScore, title: str, media_url: str | None) -> dict[str, bytes]:
@@ -28,16 +29,29 @@ async def handoff_files(score: AdScore, title: str, media_url: str | None) -> di
     about = [f"Ad {name}: {versions}.", *score.activation]
     report = await audio.preflight_view(score, score.request.profile)
     pieces = recordings.read(ref.storage, ref.artefact, score.digest, 0, record["size"])
+    streams = _with_voice_names(score.streams)
     files = {
-        "script.md": handoff.script(title, about, score.streams, timeline).encode(),
+        "script.md": handoff.script(title, about, streams, timeline).encode(),
         # The mark by which spreadsheets know UTF-8.
-        "cues.csv": handoff.cue_sheet(score.streams, timeline, score.mixer).encode("utf-8-sig"),
+        "cues.csv": handoff.cue_sheet(streams, timeline, score.mixer).encode("utf-8-sig"),
         "preflight.json": json.dumps(report, ensure_ascii=False, indent=2).encode(),
         f"ad.{score.request.format}": b"".join([piece async for piece in pieces]),
     }
     if media_url:
         files["vast.xml"] = handoff.vast(name, title, media_url, record["type"], details["seconds"]).encode()
     return files
+
+
+def _with_voice_names(streams: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Mapping[str, Any]]:
+    """Return the streams with the name of each voice before its id, by which a producer finds it."""
+    data = streams.get("voices", {})
+    tracks = [{**one, "voiceId": _voice_words(one["voiceId"])} for one in data.get("voiceTracks", ())]
+    return {**streams, "voices": {**data, "voiceTracks": tracks}} if tracks else streams
+
+
+def _voice_words(voice_id: str) -> str:
+    voice = voices.find(voice_id)
+    return f"{voice.words()} ({voice_id})" if voice else voice_id
 
 
 def _rendered_timeline(details: Mapping[str, Any]) -> Timeline:

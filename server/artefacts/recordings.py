@@ -14,8 +14,10 @@ from starlette.responses import Response
 from typing_extensions import TypedDict
 
 from callsheet.server.artefacts.event_schemas import StreamError
+from callsheet.server.artefacts.zip_files import file_name
 from callsheet.server.engine.background import cancel_and_wait
 from callsheet.server.engine.json_values import dumps
+from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import error_body
 from callsheet.server.http.openapi import event_stream
 from callsheet.server.http.replies import Events, JsonReply, ServerEvent, StreamingReply
@@ -90,11 +92,14 @@ async def find_or_render(
 
 
 def sound_reply(
-    request: Request, storage: Storage, artefact: Artefact, digest: str, record: RecordingRecord
+    request: Request, artefact: Artefact, digest: str, record: RecordingRecord, title: str
 ) -> Response:
-    """Return a rendered file, the part of it that the request's Range names, or 304 for a known ETag."""
+    """Return a rendered file, the part of it that the request's Range names, or 304 for a known ETag.
+
+    It is saved under the title.
+    """
     etag, size = f'"{digest[:32]}"', record["size"]
-    headers = {**_SAFE, "ETag": etag, "Content-Disposition": _disposition(artefact.id, record)}
+    headers = {**_SAFE, "ETag": etag, "Content-Disposition": _disposition(title, record)}
     if etag in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers=headers)
     part = _requested_part(request, size, etag)
@@ -107,13 +112,13 @@ def sound_reply(
     if "range" in request.headers and (start, end) != (0, size):
         status = 206
         headers["Content-Range"] = f"bytes {start}-{end - 1}/{size}"
-    content = recordings.read(storage, artefact, digest, start, end)
+    content = recordings.read(app_context(request).storage, artefact, digest, start, end)
     return StreamingReply(content, status, headers, media_type=record["type"])
 
 
-def _disposition(name: str, record: RecordingRecord) -> str:
+def _disposition(title: str, record: RecordingRecord) -> str:
     ending = {"audio/mpeg": "mp3", "audio/ogg": "ogg"}.get(record["type"], "wav")
-    return f"inline; filename*=UTF-8''{quote(f'{name}.{ending}', safe='')}"
+    return f"inline; filename*=UTF-8''{quote(file_name(title, ending), safe='')}"
 
 
 def _requested_part(request: Request, size: int, etag: str) -> tuple[int, int] | None:

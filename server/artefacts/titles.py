@@ -26,6 +26,12 @@ async def titles(ctx: AppContext, owner: str, ids: Sequence[str]) -> dict[str, s
     return {record.id: card.title for record, card in zip(records, shown, strict=True)}
 
 
+async def title_of(ctx: AppContext, thread: Thread) -> str:
+    """Return the title of a thread; else the id of what it is about."""
+    of_thread = await titles(ctx, thread.owner, [thread.id])
+    return of_thread.get(thread.id) or thread.artefact.partition(":")[2] or thread.id
+
+
 async def read_cards(ctx: AppContext, records: Sequence[Thread], *, with_words: bool) -> list[ThreadCard]:
     """Return title and words of each thread, read again only if it or its artefact has changed."""
     kept = await cards.read(ctx.storage, records, with_words=with_words)

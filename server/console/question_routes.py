@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from callsheet.server.artefacts.event_schemas import StreamError
+from callsheet.server.artefacts.titles import titles
 from callsheet.server.console import questions
 from callsheet.server.engine.json_values import dumps
 from callsheet.server.http.auth import check_credential, current_owner
@@ -101,9 +102,13 @@ async def list_questions(
     A page of those that wait may have a few more than `limit`: all questions of a thread are on one. It may
     have fewer, or none, with a `next`: one request looks at 500 threads at most.
     """
-    storage, owner = app_context(request).storage, current_owner(request)
+    ctx, owner = app_context(request), current_owner(request)
     listing = questions.list_waiting if state == "waiting" else questions.list_answered
-    views, following = await listing(storage, owner, workflow, cursor, limit)
+    views, following = await listing(ctx.storage, owner, workflow, cursor, limit)
+    of_thread = await titles(ctx, owner, list(dict.fromkeys(view["thread"] for view in views)))
+    for view in views:
+        if view["artefact"] and (title := of_thread.get(view["thread"])):
+            view["artefact"]["title"] = title
     return {"questions": views, "next": following}
 
 

@@ -7,6 +7,7 @@ from fastapi import Query, Request
 from starlette.responses import Response
 
 from callsheet.server.artefacts.recordings import SOUND, progress_events, render_events, sound_reply
+from callsheet.server.artefacts.titles import title_of
 from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import documented_responses
 from callsheet.server.http.policy import LESSON_READ, LESSON_RUN, with_policy
@@ -16,6 +17,7 @@ from callsheet.server.lessons import audio
 from callsheet.server.lessons.audio import NarrationRendering, NarrationSound
 from callsheet.server.lessons.material_routes import SessionHeader, SessionQuery, find_lesson
 from callsheet.state.errors import Missing
+from callsheet.state.lessons.narration import kind_name
 
 router = api_router("/api/agent-create/session/narration", "lessons")
 _ERRORS: Final = (400, 403, 404, 409, 410, 413, 422, 429, 500, 501, 503, 504)
@@ -65,4 +67,6 @@ async def get_narration_audio(
             "the narration as it is now was not rendered, or more than a day ago",
             remedy="render it: POST /api/agent-create/session/narration/render with the same fields",
         )
-    return sound_reply(request, lesson.storage, lesson.artefact, score.digest, record)
+    title = await title_of(app_context(request), lesson.thread)
+    name = f"{title}, {kind_name(query.segment)}" if query.segment else title
+    return sound_reply(request, lesson.artefact, score.digest, record, name)

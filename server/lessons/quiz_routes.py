@@ -9,7 +9,9 @@ from starlette.responses import Response
 from callsheet.server.artefacts.conversation_routes import RESUMABLE, turn_reply
 from callsheet.server.artefacts.event_schemas import turn_events
 from callsheet.server.artefacts.service import RequestContext
-from callsheet.server.artefacts.zip_files import ZIP, download_headers, zip_reply
+from callsheet.server.artefacts.titles import title_of
+from callsheet.server.artefacts.zip_files import ZIP, download_headers, file_name, zip_reply
+from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import documented_responses
 from callsheet.server.http.policy import LESSON_READ, LESSON_RUN, with_policy
 from callsheet.server.http.requests import IdempotencyKey, api_router
@@ -56,7 +58,8 @@ async def export_lesson_quiz(
     """
     lesson = await find_lesson(request, header or query)
     quiz = await _find_quiz(lesson)
-    name = f"quiz-{lesson.thread.id}.{'zip' if file_format == 'qti' else file_format}"
+    title = await title_of(app_context(request), lesson.thread)
+    name = file_name(f"{title}, quiz", "zip" if file_format == "qti" else file_format)
     if file_format == "qti":
         return await zip_reply(quiz_export.qti(quiz), name, lesson.thread.owner)
     writer, media_type = _WRITERS[file_format]

@@ -14,9 +14,9 @@ from callsheet.server.artefacts.event_schemas import turn_events
 from callsheet.server.artefacts.features import FeatureApi
 from callsheet.server.artefacts.schemas import ArtefactDeleted, VersionDiff
 from callsheet.server.artefacts.service import RequestContext
-from callsheet.server.artefacts.titles import titles
+from callsheet.server.artefacts.titles import title_of
 from callsheet.server.artefacts.views import VersionQuery
-from callsheet.server.artefacts.zip_files import download_headers
+from callsheet.server.artefacts.zip_files import download_headers, file_name
 from callsheet.server.engine.execution import pending_interrupts
 from callsheet.server.http.auth import current_owner
 from callsheet.server.http.context import app_context
@@ -110,11 +110,10 @@ async def get_lesson_session(
     state = await ctx.worker.state(thread)
     interrupts = pending_interrupts(state)
     messages = await sessions.messages_view(ctx.worker, thread, state.values.get("messages", []))
-    of_thread = await titles(ctx, thread.owner, [thread.id])
     lesson, written = Lesson(ctx.storage, thread), snapshot.session.generatedScript
     return {
         "sessionId": thread.id,
-        "title": of_thread.get(thread.id, thread.id),
+        "title": await title_of(ctx, thread),
         **sessions.lesson_view(
             snapshot, sessions.pending_question(interrupt.value for interrupt in interrupts)
         ),
@@ -224,7 +223,9 @@ async def export_lesson_narration(
     text = narration_export.export(script, file_format, times, length)
     ending = "html" if file_format == "slides" else file_format
     which = "measured" if times else "written"
-    headers = download_headers(f"narration-{narration.id}{f'.{which}' if has_times else ''}.{ending}")
+    title = await title_of(app_context(request), lesson.thread)
+    name = f"{title}, narration {narration.id}{f' {which}' if has_times else ''}"
+    headers = download_headers(file_name(name, ending))
     if has_times:
         headers["X-Subtitle-Timing"] = which
     if file_format == "slides":

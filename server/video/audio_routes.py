@@ -7,6 +7,7 @@ from fastapi import Depends, Query, Request
 from starlette.responses import Response
 
 from callsheet.server.artefacts.recordings import SOUND, progress_events, render_events, sound_reply
+from callsheet.server.artefacts.titles import titles
 from callsheet.server.http.context import app_context
 from callsheet.server.http.errors import documented_responses
 from callsheet.server.http.policy import API_READ, API_RUN, with_policy
@@ -53,4 +54,6 @@ async def get_film_audio(ref: _Project, query: Annotated[FilmSound, Query()], re
     record = await audio.find_rendering(score)
     if record is None:
         raise audio.missing_rendering(score)
-    return sound_reply(request, ref.ctx.storage, ref.artefact, score.digest, record)
+    of_thread = await titles(ref.ctx, ref.owner, [ref.thread])
+    title = of_thread.get(ref.thread, ref.artefact.id)
+    return sound_reply(request, ref.artefact, score.digest, record, title)

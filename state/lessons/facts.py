@@ -3,11 +3,14 @@
 import hashlib
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
+
+from callsheet.state.differences import Difference, compare
 
 MIN_FACTS: Final = 5
 """Minimum facts of a lesson, if its source supports them."""
@@ -149,3 +152,40 @@ def _letters(text: str) -> _Letters:
 
 def _is_sign(char: str) -> bool:
     return not (char.isalnum() or char.isspace())
+
+
+def fact_differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Difference]:
+    """Return the differences of facts as people read them: concepts and details; ids and passages follow.
+
+    Those of earlier proposals are there to choose, too.
+    """
+    return [_in_words(one) for one in compare(_readable(before), _readable(after))]
+
+
+def _readable(data: Mapping[str, Any]) -> dict[str, Any]:
+    plain = {name: value for name, value in data.items() if isinstance(value, str | int | float)}
+    facts = {fact["id"]: fact for fact in (*data.get("facts", ()), *data.get("earlier", ()))}
+    counts = Counter(str(fact["concept"]) for fact in facts.values())
+    named = [
+        {
+            # Two facts about one thing are told apart by what they say.
+            "id": concept if counts[concept] == 1 else f"{concept}: {fact['details']}",
+            "text": fact["details"],
+        }
+        for fact in facts.values()
+        for concept in [str(fact["concept"])]
+    ]
+    return {**plain, "facts": named}
+
+
+def _in_words(difference: Difference) -> Difference:
+    """Return a difference under the concept of its fact, with the details as its values."""
+    path = difference["path"].removesuffix(".text")
+    name = path.removeprefix("facts.")
+    sides = {
+        side: value["text"] if isinstance(value, Mapping) else value
+        for side in ("before", "after")
+        if (value := difference.get(side)) is not None
+    }
+    text = difference["text"].replace(difference["path"], name, 1)
+    return Difference(**{**difference, "path": path, "text": text, **sides})

@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.doubles.served import served_app
+from tests.doubles.served import generate_ad, served_app
 from tests.doubles.waiting import eventually
 
 BRIEF = "20 seconds for Harbour Bikes, e-bikes by the hour in Porto. First hour free until 30 June."
@@ -18,12 +18,12 @@ async def client(valkey_url: str) -> AsyncIterator[httpx.AsyncClient]:
         yield http
 
 
-async def ask_for_approval(client: httpx.AsyncClient) -> str:
-    """Start an ad whose plan waits for approval; return its thread."""
-    thread = str((await client.post("/threads", json={})).json()["thread_id"])
+async def ask_for_approval(client: httpx.AsyncClient, text: str = BRIEF, thread: str = "") -> str:
+    """Start a plan of an ad that waits for approval; return its thread."""
+    thread = thread or str((await client.post("/threads", json={})).json()["thread_id"])
     body = {
         "assistant_id": "ad_creation",
-        "input": {"messages": [{"role": "user", "content": BRIEF}]},
+        "input": {"messages": [{"role": "user", "content": text}]},
         "context": {"approve_plan": True, "provider": "offline"},
     }
     reply = await client.post(f"/threads/{thread}/runs/wait", json=body)
@@ -103,3 +103,17 @@ async def test_a_wrong_edit_is_explained_to_the_person_in_words(client: httpx.As
     )
     assert repeated["title"] == question["title"]
     assert repeated["wouldChange"] == question["wouldChange"]
+
+
+async def test_a_question_about_an_ad_is_listed_with_the_title_of_the_ad(client: httpx.AsyncClient) -> None:
+    """Of several plans that wait, a person knows which one is whose."""
+    ad = await generate_ad(client)
+    await ask_for_approval(client, "make the music calmer", ad["conversationId"])
+    question = await question_of(client, ad["conversationId"])
+    title = (await client.get("/api/ads")).json()["ads"][0]["title"]
+    assert question["artefact"] == {"kind": "ad", "id": "ad-1", "title": title}
+    assert title != "ad-1"
+    path = f"/api/questions/{question['id']}/answer"
+    assert (await client.post(path, json={"answer": {"decisions": [{"type": "approve"}]}})).status_code == 200
+    [answered] = (await client.get("/api/questions?state=answered")).json()["questions"]
+    assert answered["artefact"]["title"] == title

@@ -159,7 +159,10 @@ async def test_a_rendered_ad_is_handed_off_in_one_file(client: httpx.AsyncClient
     archive = zipfile.ZipFile(io.BytesIO(reply.content))
     assert sorted(archive.namelist()) == ["ad.ogg", "cues.csv", "preflight.json", "script.md", "vast.xml"]
     assert "https://cdn.example/ad.ogg" in archive.read("vast.xml").decode()
-    assert "times measured" in archive.read("script.md").decode()
+    script, cues = (archive.read(name).decode() for name in ("script.md", "cues.csv"))
+    assert "times measured" in script
+    for text in (script, cues):
+        assert "Ava Multilingual, female, American (azure/en-US-AvaMultilingualNeural@english)" in text
     assert (await client.get("/api/ads/ad-1/handoff", params=query)).content == reply.content
 
 
@@ -177,6 +180,8 @@ async def test_a_rendering_and_its_hand_off_name_the_active_version_that_they_do
     assert (await render(client, format="ogg"))["notices"][0] == rule
     reply = await client.get("/api/ads/ad-1/handoff?format=ogg")
     assert reply.headers["content-disposition"].endswith("Fresh%20Bread.zip")
+    sound = await client.get("/api/ads/ad-1/audio?format=ogg")
+    assert sound.headers["content-disposition"].endswith("Fresh%20Bread.ogg")
     script = zipfile.ZipFile(io.BytesIO(reply.content)).read("script.md").decode()
     assert script.startswith(
         f"# Fresh / \\*Bread\\*\n\nAd ad-1: voices v2, music v1, sound effects v1.\n\n{rule}\n\n"

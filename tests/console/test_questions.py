@@ -287,7 +287,7 @@ async def test_a_deletion_on_a_page_is_a_question_about_a_plan(client: httpx.Asy
         assert reply.status_code == 200, reply.text
     [question] = await list_questions(client)
     assert (question["kind"], question["workflow"]) == ("plan", "page_builder")
-    assert question["artefact"] == {"kind": "page", "id": "p-1", "title": "p-1"}
+    assert question["artefact"] == {"kind": "page", "id": "p-1", "title": "Miel"}
     assert "approval" in question["title"]
     assert question["wouldChange"]
     path = f"/api/questions/{question['id']}/answer"

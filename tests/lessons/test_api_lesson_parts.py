@@ -252,8 +252,9 @@ async def test_a_narration_is_exported_in_four_formats(lesson_client: LessonClie
     for format_name, words in beginnings.items():
         reply = await lesson_client.request("GET", NARRATION, params={"format": format_name})
         assert reply.text.startswith(words)
-        timing = "written." if format_name in {"srt", "vtt"} else ""
-        assert f"narration-v1.{timing}{format_name}" in reply.headers["Content-Disposition"]
+        timing = "%20written" if format_name in {"srt", "vtt"} else ""
+        name = f"Photosynthesis%2C%20narration%20v1{timing}.{format_name}"
+        assert name in reply.headers["Content-Disposition"]
     assert reply.json() == narrated["narration"]
     refusal = await lesson_client.request("GET", NARRATION, params={"format": "exe"})
     assert refusal.status_code == 422

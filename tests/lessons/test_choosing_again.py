@@ -5,7 +5,7 @@ import re
 import pytest
 
 from callsheet.graphs import fact_narration
-from tests.lessons.lesson_client import LessonClient
+from tests.lessons.lesson_client import LessonClient, ok
 from tests.lessons.lesson_material import material
 
 GRAPHS = {"fact_narration": fact_narration.graph}
@@ -85,3 +85,23 @@ async def test_the_words_that_choose_without_a_question_choose_while_it_is_open(
     assert (len(chosen["confirmedFacts"]), chosen["waitsFor"]) == (3, None)
     await lesson_client.send("Choose the facts again")
     assert len((await lesson_client.send("choose all"))["confirmedFacts"]) == 7
+
+
+async def test_versions_of_chosen_facts_are_compared_in_words(lesson_client: LessonClient) -> None:
+    """X16: by concept and details; ids, passages and confidences say nothing to a person."""
+    first = await lesson_client.send(TEXT)
+    facts = first["facts"]
+    chosen = await lesson_client.choose_facts(1, 2)
+    assert chosen["receipt"]["text"].startswith("Changed: chosen facts v1")
+    await lesson_client.send("Choose the facts again")
+    edited = {"id": facts[0]["id"], "concept": facts[0]["concept"], "details": "Plants make sugar."}
+    await lesson_client.choose_facts(edited, facts[2]["id"])
+    path = f"/api/artefacts/lesson/{lesson_client.session_id}/confirmed/v1/diff/v2"
+    diff = ok(await lesson_client.request("GET", path))
+    shown = [(one["kind"], one["path"], one.get("before"), one.get("after")) for one in diff["changes"]]
+    assert shown == [
+        ("removed", f"facts.{facts[1]['concept']}", facts[1]["details"], None),
+        ("changed", f"facts.{facts[0]['concept']}", facts[0]["details"], "Plants make sugar."),
+        ("added", f"facts.{facts[2]['concept']}", None, facts[2]["details"]),
+    ]
+    assert diff["changes"][0]["text"].startswith(f'{facts[1]["concept"]} removed: "')

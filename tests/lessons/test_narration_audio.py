@@ -3,6 +3,7 @@
 import io
 import re
 from typing import Any
+from urllib.parse import unquote
 
 import httpx
 import pytest
@@ -16,6 +17,7 @@ from tests.lessons.lesson_client import LessonClient, ok
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 GRAPHS = {"fact_narration": fact_narration.graph}
 NARRATION = "/api/agent-create/session/narration"
+QUIZ = "/api/agent-create/session/quiz?format=md"
 
 
 async def render(client: LessonClient, **body: Any) -> httpx.Response:
@@ -38,6 +40,11 @@ async def assert_measured(client: LessonClient, rendering: dict[str, Any]) -> No
     ]
     text = (await client.request("GET", f"{NARRATION}?format=md")).text
     assert f"{session['speech']} · " in text
+
+
+def saved_as(reply: httpx.Response) -> str:
+    """Return the name under which a browser saves a file."""
+    return unquote(reply.headers["Content-Disposition"].partition("UTF-8''")[2])
 
 
 async def test_a_narration_is_audible_and_its_subtitles_follow_the_speech(
@@ -63,13 +70,16 @@ async def test_a_narration_is_audible_and_its_subtitles_follow_the_speech(
     subtitles = await lesson_client.request("GET", f"{NARRATION}?format=srt")
     assert re.search(r"1\n00:00:00,500 --> ", subtitles.text)
     assert subtitles.headers["X-Subtitle-Timing"] == "measured"
-    assert "narration-v1.measured.srt" in subtitles.headers["Content-Disposition"]
+    assert (saved_as(subtitles), saved_as(sound)) == (
+        "Photosynthesis, narration v1 measured.srt",
+        "Photosynthesis.ogg",
+    )
     measured = await lesson_client.request("GET", f"{NARRATION}?format=vtt")
     assert "NOTE\nTimes measured on the rendered speech" in measured.text
     chosen = await lesson_client.request("GET", f"{NARRATION}?format=vtt&timing=written")
     assert chosen.text == written.text
     hook = ok(await render(lesson_client, format="ogg", segment="hook"))
     assert hook["notices"][-1].startswith(f"planned for 10 s; the sound lasts {hook['seconds']:.1f} s")
-    assert (await lesson_client.request("GET", hook["url"])).status_code == 200
-    unknown = await render(lesson_client, segment="nobody")
-    assert unknown.status_code == 404
+    assert saved_as(await lesson_client.request("GET", hook["url"])) == "Photosynthesis, hook.ogg"
+    assert saved_as(await lesson_client.request("GET", QUIZ)) == "Photosynthesis, quiz.md"
+    assert (await render(lesson_client, segment="nobody")).status_code == 404

@@ -160,7 +160,7 @@ async def test_facts_that_were_offered_are_not_offered_again_whatever_words_a_mo
     assert first["facts"][0]["concept"] in error
 
 
-async def test_the_question_says_that_no_other_facts_were_found_and_the_wish_is_in_the_conversation(
+async def test_the_question_says_that_there_are_no_other_facts_and_the_wish_is_in_the_conversation(
     chat: LessonChat,
 ) -> None:
     """B54: a person who answers the form sees neither steps nor the model's words."""

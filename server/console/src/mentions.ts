@@ -6,7 +6,8 @@ import type { TurnReceipt } from "./types.ts";
 export interface Mention { text: string; stream: string; version: string }
 
 /** A stream's name for people. */
-export const streamWords = (stream: string) => (stream === "order" ? "Order of the scenes" : words(stream));
+export const streamWords = (stream: string) => STREAMS[stream] ?? words(stream);
+const STREAMS: Record<string, string> = { order: "Order of the scenes", confirmed: "Chosen facts" };
 
 function pattern(streams: string[]): [RegExp, Map<string, string>] | null {
   const names = new Map(streams.flatMap((stream) => [[stream.toLowerCase(), stream], [streamWords(stream).toLowerCase(), stream]] as [string, string][]));

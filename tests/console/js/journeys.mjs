@@ -40,6 +40,7 @@ test("an ad is made from Home, changed, and a version of it is compared and rest
   await tab.locator(".part-head", { hasText: "v2 is active" }).waitFor();
   await tab.reload();
   await tab.locator(".turn.person").nth(1).waitFor();
+  await tab.locator(".turn.model", { hasText: "Ready to review: voices v1" }).getByRole("link", { name: "voices v1" }).waitFor();
 });
 
 test("a lesson's facts are chosen on Home, its words come in, and the choice is recorded", async () => {
@@ -445,18 +446,15 @@ test("a name's pronunciation is set for an ad and everywhere, and each place is 
 async function taken(tab, label) {
   const link = tab.getByRole("link", { name: label, exact: true });
   await link.waitFor();
-  const [saved] = await Promise.all([tab.waitForEvent("download"), link.click()]);
+  const [saved] = await Promise.all([tab.waitForEvent("download", { timeout: 4 * PATIENCE_MS }), link.click()]);
   return saved.suggestedFilename();
 }
 
-test("what is made is taken along as files, and one that cannot be made says what to do", async () => {
+test("what is made is taken along as files, which are named by the title and rendered where nobody has listened", async () => {
   const brief = { clientDescription: EXAMPLES.ad_creation };
   const ad = await offline.send("POST", "/api/ai/generate", { adId: "away", brief, provider: "offline" });
   const tab = await open(offline, `/c/${ad.conversationId}`);
-  await tab.getByRole("link", { name: "Hand-off" }).click();
-  await tab.getByText(/press Listen first/i).waitFor();
-  await tab.getByRole("button", { name: "Listen", exact: true }).click();
-  await tab.locator(".ad-player audio").waitFor({ timeout: 4 * PATIENCE_MS });
+  assert.match(await taken(tab, "Sound"), /^(?!away).+\.mp3$/);
   await tab.getByLabel(/Address of the sound/).fill("https://cdn.example/away.mp3");
   await tab.getByText(/checks and sound, VAST/).waitFor();
   assert.match(await taken(tab, "Hand-off"), /^(?!away).+\.zip$/);
@@ -476,6 +474,7 @@ test("what is made is taken along as files, and one that cannot be made says wha
   const { sessionId } = await offline.send("POST", "/api/agent-create/tools", { messages: [{ role: "user", content: EXAMPLES.fact_narration }] });
   await offline.send("POST", `/api/agent-create/tools?sessionId=${sessionId}`, { selectedFacts: [1, 2], messages: [] });
   await tab.goto(`${offline.url}/c/${sessionId}`);
+  assert.equal(await taken(tab, "Sound"), "Plants.mp3");
   for (const [label, ending] of [["Slides", "html"], ["Quiz", "md"], ["Flashcards", "csv"], ["QTI package", "zip"]]) assert.match(await taken(tab, label), new RegExp(`\\.${ending}$`));
   await picture(tab, "take-lesson");
   const page = await offline.send("POST", "/api/pages", { adId: "away" });

@@ -125,13 +125,15 @@ function CompareAd({ ad }: { ad: Ad }) {
 }
 
 /** The hand-off of a rendered ad; VAST names the address at which its sound will be served. */
-function HandOff({ ad, profile, versions, of }: { ad: string; profile: string; versions: string; of: string }) {
+function HandOff({ ad, profile, versions: chosen, of }: { ad: string; profile: string; versions: [string, string][]; of: string }) {
   const [address, setAddress] = useState("");
+  const versions = queryOf(chosen);
+  const render = () => post(path`/api/ads/${ad}/render`, { profile, ...Object.fromEntries(chosen) });
   const vast = /^https?:\/\/./.test(address) ? path`&mediaUrl=${address}` : "";
   return (
     <TakeWithYou files={[
-      [`Hand-off${of}`, path`/api/ads/${ad}/handoff?profile=${profile}` + versions + vast, `ZIP: script, cue sheet, checks and sound${vast && ", VAST"}; listen first`],
-      [`Sound${of}`, path`/api/ads/${ad}/audio?profile=${profile}` + versions, "MP3; listen first"],
+      [`Hand-off${of}`, path`/api/ads/${ad}/handoff?profile=${profile}` + versions + vast, `ZIP: script, cue sheet, checks and sound${vast && ", VAST"}`, render],
+      [`Sound${of}`, path`/api/ads/${ad}/audio?profile=${profile}` + versions, "MP3", render],
     ]}>
       <label class="field"><span class="label">Address of the sound, for VAST<span class="optional"> optional</span></span>
         <input type="url" value={address} placeholder="https://" onInput={(event) => setAddress(event.currentTarget.value)} />
@@ -190,14 +192,14 @@ function AdView(props: PanelProps) {
         <StreamHeader props={props} ad={ad} stream="sfx" title="Sound effects" />
         {effects.length === 0 ? <p class="muted">No sound effects.</p> : (
           <ul class="effects">
-            {effects.map((one, i) => <li key={i}><span>{one.description}</span><span class="num muted">{ad.timeline.sfx[i] ? `at ${ad.timeline.sfx[i].start.toFixed(1)} s` : ""} {one.duration ? `· ${seconds(one.duration)}` : ""}</span></li>)}
+            {effects.map((one, i) => <li key={i}><span>{one.description}</span><span class="num muted">{ad.timeline.sfx[i] ? `at ${ad.timeline.sfx[i].start.toFixed(1)} s` : ""} {one.duration ? `· ${seconds(one.duration)} long` : ""}</span></li>)}
           </ul>
         )}
       </section>
       <details class="part fold" open={location.value.query.has("mixer")}><summary>Mixer</summary><AdMixer ad={ad.adId} mixer={ad.mixer} onChanged={props.changed} /></details>
       {STREAMS.some((one) => (ad.streams[one]?.count ?? 0) > 1) && mayWrite.value && <Fold title="Compare by ear"><CompareAd ad={ad} /></Fold>}
       <Fold title="Pronunciations"><Pronunciations ad={ad.adId} /></Fold>
-      {ad.streams.voices?.newest && <HandOff ad={ad.adId} profile={profile} versions={queryOf(versions)} of={other.length > 0 ? ` of ${wordsOf(ofActive)}` : ""} />}
+      {ad.streams.voices?.newest && <HandOff ad={ad.adId} profile={profile} versions={versions} of={other.length > 0 ? ` of ${wordsOf(ofActive)}` : ""} />}
       {brief.length > 0 && <details class="part fold"><summary>Brief, {count(brief.length, "entry", "entries")}</summary>
         <dl class="value">{brief.map(([name, value]) => <div key={name}><dt>{words(name)}</dt><dd class="value-text">{String(value)}</dd></div>)}</dl>
       </details>}

@@ -38,7 +38,10 @@ const QUIZ: [format: string, label: string, purpose: string][] = [
 const Compare = later(() => import("./compare.tsx").then((one) => one.Compare));
 
 function files(session: string, narrated: boolean, quizzed: boolean): Takeaway[] {
+  const audio = path`/api/agent-create/session/narration/audio?sessionId=${session}`;
+  const render = () => post(path`/api/agent-create/session/narration/render?sessionId=${session}`, {});
   return [
+    ...(narrated ? [["Sound", audio, "MP3 of the narration", render] as Takeaway] : []),
     ...(narrated ? NARRATION : []).map(([format, label, purpose]): Takeaway => [label, path`/api/agent-create/session/narration?sessionId=${session}&format=${format}`, purpose]),
     ...(quizzed ? QUIZ : []).map(([format, label, purpose]): Takeaway => [label, path`/api/agent-create/session/quiz?sessionId=${session}&format=${format}`, purpose]),
   ];
@@ -71,7 +74,7 @@ function FactRow({ fact, number, chosen }: { fact: Fact; number: number | null; 
 interface Rendering { url: string; seconds: number; notices: string[] }
 
 /** Renders what is to be heard, the whole or one segment, and plays it. */
-function Listen({ session, segment, label, onRendered = () => {} }: { session: string; segment?: string; label: string; onRendered?: () => void }) {
+function Listen({ session, segment, label, known = "", onRendered = () => {} }: { session: string; segment?: string; label: string; /** What the heading says. */ known?: string; onRendered?: () => void }) {
   const [rendering, setRendering] = useState<Rendering | null>(null);
   const [error, call, busy] = useCall();
   const listen = () => call(post<Rendering>(path`/api/agent-create/session/narration/render?sessionId=${session}`, segment ? { segment } : {}), (made) => { setRendering(made); onRendered(); });
@@ -82,7 +85,7 @@ function Listen({ session, segment, label, onRendered = () => {} }: { session: s
       {rendering && (
         <>
           <audio controls autoplay preload="auto" src={rendering.url} aria-label={label} onError={() => setRendering(null)} />
-          {rendering.notices.map((one) => <p key={one} class="help">{one}</p>)}
+          {rendering.notices.filter((one) => one !== `${known}.`).map((one) => <p key={one} class="help">{sentence(one)}</p>)}
         </>
       )}
     </div>
@@ -147,7 +150,7 @@ function LessonView(props: PanelProps) {
             <span class="help num">{lesson.speech}</span>
             {readability && <span class={`pill ${readability.within ? "ok" : "wait"}`} title={readability.formula}>reading level: target grade {lesson.narration.reading_level}, measured grade {readability.grade}</span>}
           </header>
-          <Listen key={JSON.stringify(lesson.narration.segments.map((one) => one.narration))} session={lesson.sessionId} label="Listen to the narration" onRendered={props.changed} />
+          <Listen key={JSON.stringify(lesson.narration.segments.map((one) => one.narration))} session={lesson.sessionId} label="Listen to the narration" known={lesson.speech ?? ""} onRendered={props.changed} />
           <ol class="script">{lesson.narration.segments.map((one, i) => <SegmentView key={one.id} props={props} lesson={lesson} segment={one} times={lesson.segmentTimes?.[i]} numbers={numbers} />)}</ol>
           <p class="actions">
             <MakeOf label="Make scenes of this" url="/api/projects" body={{ lessonId: lesson.sessionId }} />

@@ -161,7 +161,9 @@ export function Conversation({ thread }: { thread: ThreadModel }) {
     [created],
   );
   const drafts = thread.values.value.drafts;
-  const named = useMemo(() => [...new Set([...Object.keys(drafts ?? {}), ...streams.values()])], [drafts, streams]);
+  // Of earlier turns their receipts know.
+  const earlier = items.flatMap((item) => (item.type === "receipt" ? item.receipt.changed.map((one) => one.stream) : [])).join("\n");
+  const named = useMemo(() => [...new Set([...Object.keys(drafts ?? {}), ...streams.values(), ...earlier.split("\n")])].filter(Boolean), [drafts, streams, earlier]);
   const newestSteps = items.findLast((item) => item.type === "steps")?.id;
   const waiting = thread.run.value ? [] : thread.interrupts.value;
   const last = items.at(-1);

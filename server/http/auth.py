@@ -224,13 +224,25 @@ class AuthenticationMiddleware:
             await self._app(scope, receive, _accept_subprotocol(scope, send))
 
 
+_LIMITS: Final = ("recursion_limit", "max_concurrency")
+"""Fields of a config that are numbers."""
+
+
 def public_config(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return a caller's config for a run without the keys that only the server sets.
 
     Drops `callbacks`, and from `configurable` and `metadata` every key of the owner, thread or run. Dropped
-    and not refused, because clients send back what they received. Raises `Invalid` unless both are objects.
+    and not refused, because clients send back what they received. Raises `Invalid` unless both are objects,
+    and for limits and tags that LangGraph cannot use.
     """
     public = {name: value for name, value in config.items() if name not in {"callbacks", "run_id"}}
+    for limit in _LIMITS:
+        number = public.get(limit)
+        if number is not None and not (isinstance(number, int) and number >= 1):
+            raise Invalid(f"config.{limit} is {number!r:.80}", remedy="send a whole number from 1, or none")
+    tags = public.get("tags")
+    if tags is not None and not (isinstance(tags, list) and all(isinstance(tag, str) for tag in tags)):
+        raise Invalid(f"config.tags is {tags!r:.80}", remedy="send a list of texts, or none")
     for part in ("configurable", "metadata"):
         if public.get(part) is None:
             public.pop(part, None)

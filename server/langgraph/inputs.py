@@ -1,10 +1,11 @@
-"""Checks of a graph's input, and of answers to its questions, before the run is recorded.
+"""Checks of a graph's input and context, and of answers to its questions, before the run is recorded.
 
-Of input, only what is certain to fail is refused.
+Of input and context, only what is certain to fail is refused.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import is_dataclass
 from functools import cache
 from inspect import isclass
 from typing import Any, Final, cast
@@ -17,6 +18,7 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.pregel import Pregel
 from pydantic import BaseModel, ValidationError
 
+from callsheet.server.engine.graph_factory import factory_of
 from callsheet.server.engine.graph_states import describe_error
 from callsheet.state import approvals, questions
 from callsheet.state.errors import Invalid, InvalidArguments
@@ -72,6 +74,32 @@ def check_update(graph: Pregel[Any, Any], update: Any, before: Mapping[str, Any]
             channels[name].from_checkpoint(held).update([value])
         except Exception as error:
             raise _misfit(graph, repr(name), describe_error(error)) from error
+
+
+def check_context(graph: Pregel[Any, Any], context: Mapping[str, Any]) -> None:
+    """Raise `Invalid` for a context that LangGraph cannot make the graph's own of."""
+    schema = graph.context_schema
+    if not isclass(schema) or not (is_dataclass(schema) or issubclass(schema, BaseModel)):
+        return
+    try:
+        schema(**context)
+    except Exception as error:
+        raise Invalid(
+            f"the context does not fit graph {graph.name!r}: {describe_error(error)}",
+            remedy="send it as 'context'; see the assistant's context schema",
+        ) from error
+
+
+def check_nodes(graph: Pregel[Any, Any], names: str | Sequence[str] | None, name: str) -> None:
+    """Raise `Invalid` for an interrupt at a node that the graph lacks, which would never come."""
+    if not names or isinstance(names, str) or factory_of(graph):
+        return
+    nodes = [one for one in graph.nodes if one != START]
+    if unknown := [one for one in names if one not in nodes]:
+        raise Invalid(
+            f"{name!r} has {unknown[0]!r}, which is no node of graph {graph.name!r}",
+            remedy=f"use {', '.join(map(repr, nodes))}, or '*' for all",
+        )
 
 
 def removes_messages(update: Any) -> bool:

@@ -23,7 +23,9 @@ from callsheet.server.engine.worker import Worker
 from callsheet.server.http.context import AppContext
 from callsheet.server.langgraph.inputs import (
     check_answer,
+    check_context,
     check_input,
+    check_nodes,
     check_update,
     removes_messages,
 )
@@ -209,6 +211,7 @@ async def _validate_on_thread(
         await _require_nodes(graph, thread, assistant.graph_id, checkpoint_of(body))
     await _check_input(graph, body, record)
     request = run_request(body, assistant, RunContext(thread, run, owner, context_names(graph), resume))
+    _check_request(graph, request)
     if record is None:
         return ValidatedRun(request, body, new)
     return ValidatedRun(replace(request, precondition=_precondition(ctx, record, new)), body, None)
@@ -229,7 +232,16 @@ async def _validate_stateless(
     graph = ctx.graphs[assistant.graph_id]
     await _check_input(graph, body, None)
     server = RunContext(thread, run, owner, context_names(graph), temporary=not keep)
-    return ValidatedRun(run_request(body, assistant, server), body, new, stateless=True)
+    request = run_request(body, assistant, server)
+    _check_request(graph, request)
+    return ValidatedRun(request, body, new, stateless=True)
+
+
+def _check_request(graph: Pregel[Any, Any], request: RunRequest) -> None:
+    """Raise `Invalid` for a context that the graph cannot take, and for interrupts at nodes that it lacks."""
+    check_context(graph, request.request["context"])
+    for name in ("interrupt_before", "interrupt_after"):
+        check_nodes(graph, request.request[name], name)
 
 
 async def _check_input(graph: Pregel[Any, Any], body: RunCreate, record: Thread | None) -> None:

@@ -196,7 +196,14 @@ class Codec:
         for position, (channel, value) in enumerate(writes):
             index = WRITES_IDX_MAP.get(channel, position)
             key = prefix + b"%06d" % (index + _FIRST_INDEX) + NUL
-            encoded.append((key, index < 0, _encode_channel(channel) + NUL + self.dump(value)))
+            try:
+                data = self.dump(value)
+            except TypeError as error:
+                rule = f"the value of {channel!r} cannot be stored: {error}"
+                raise TypeError(
+                    f"{rule}. Keep plain data, messages or pydantic models in the state"
+                ) from error
+            encoded.append((key, index < 0, _encode_channel(channel) + NUL + data))
         return encoded
 
     def decode_write(self, member: bytes) -> PendingWrite:

@@ -265,6 +265,20 @@ async def test_a_value_is_read_back_unchanged_and_with_its_type(saver, other_sav
         assert repr(stored_value) == repr(value)
 
 
+async def test_a_value_that_cannot_be_stored_is_named_by_its_channel(saver):
+    class Held(TypedDict):
+        v: Any
+        connection: Any
+
+    builder = StateGraph(Held)
+    builder.add_node("connect", lambda _: {"v": 1, "connection": lambda: None})
+    builder.add_edge(START, "connect")
+    with pytest.raises(
+        TypeError, match=r"value of 'connection' cannot be stored: .* function\. Keep plain data"
+    ):
+        await builder.compile(checkpointer=saver).ainvoke({"v": 0}, thread_config("t"))
+
+
 async def test_the_blocking_methods_continue_a_thread_of_the_asynchronous_ones(saver):
     await talk_graph(saver).ainvoke(user_message("a"), thread_config("t"))
 

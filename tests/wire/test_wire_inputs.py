@@ -2,11 +2,13 @@
 
 import uuid
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import httpx
 import pytest
 from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.runtime import Runtime
 from langgraph_sdk.client import LangGraphClient
 from pydantic import BaseModel
 
@@ -35,6 +37,24 @@ class TypedFormState(BaseModel):
     size: int = 0
 
 
+@dataclass
+class Caller:
+    """A context with a field that has no default."""
+
+    name: str
+    tone: str = "plain"
+
+
+class Room(BaseModel):
+    """A context with types that are checked."""
+
+    size: int
+
+
+def _greet(state: TypedFormState, runtime: Runtime[Caller]) -> dict[str, Any]:
+    return {"name": f"{runtime.context.name}, {runtime.context.tone}"}
+
+
 def _garble(state: MessagesState) -> dict[str, Any]:
     return {"messages": [5]}
 
@@ -45,7 +65,13 @@ def _graphs() -> dict[str, Any]:
     for builder, node in ((garbled, _garble), (form, lambda state: {"size": state.size + 1})):
         builder.add_node("only", node)
         builder.add_edge(START, "only")
-    return {**GRAPHS, "garbled": garbled.compile(name="garbled"), "form": form.compile(name="form")}
+    greeting: Any = StateGraph(TypedFormState, context_schema=Caller)
+    room: Any = StateGraph(TypedFormState, context_schema=Room)
+    for builder in (greeting, room):
+        builder.add_node("greet", _greet)
+        builder.add_edge(START, "greet")
+    named = {"garbled": garbled, "form": form, "greeting": greeting, "room": room}
+    return {**GRAPHS, **{name: builder.compile(name=name) for name, builder in named.items()}}
 
 
 @pytest.fixture(scope="module")
@@ -195,3 +221,38 @@ async def test_a_checkpoint_of_the_wrong_type_is_refused(
     thread = (await client.threads.create(graph_id="counter"))["thread_id"]
     await client.runs.wait(thread, "counter", input={"x": 1})
     await post_refused(http, f"/threads/{thread}/{path}", body)
+
+
+@pytest.mark.parametrize("path", ["/runs/wait", "/threads/{}/runs"])
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"assistant_id": "greeting"}, ("does not fit graph 'greeting'", "'name'")),
+        ({"assistant_id": "greeting", "context": {"name": "Ana", "age": 5}}, ("'age'", "context schema")),
+        ({"assistant_id": "room", "context": {"size": "big"}}, ("graph 'room'", "size:", "integer")),
+        (
+            {"interrupt_before": ["onyl"]},
+            ("'interrupt_before' has 'onyl'", "no node of graph 'form'", "'only'"),
+        ),
+        ({"interrupt_after": ["only", "__start__"]}, ("'interrupt_after' has '__start__'",)),
+        ({"config": {"recursion_limit": "ten"}}, ("config.recursion_limit is 'ten'", "whole number")),
+        ({"config": {"max_concurrency": 0}}, ("config.max_concurrency is 0",)),
+        ({"config": {"tags": "red"}}, ("config.tags is 'red'", "list")),
+    ],
+)
+async def test_a_context_an_interrupt_and_a_limit_that_cannot_work_are_refused(
+    client: LangGraphClient, http: httpx.AsyncClient, path: str, wrong: dict[str, Any], words: tuple[str, ...]
+) -> None:
+    """A wrong context or limit would fail the run later; a misspelt node would never interrupt it."""
+    thread = (await client.threads.create())["thread_id"]
+    detail = await post_refused(http, path.format(thread), {"assistant_id": "form", "input": {}, **wrong})
+    assert [word for word in words if word not in detail] == [], detail
+    assert await client.runs.list(thread) == []
+
+
+async def test_a_context_that_fits_is_the_graphs_own(client: LangGraphClient) -> None:
+    context: Any = {"name": "Ana"}
+    values: Any = await client.runs.wait(None, "greeting", input={}, context=context, interrupt_before="*")
+    assert "name" not in values
+    values = await client.runs.wait(None, "greeting", input={}, context=context, interrupt_after=["greet"])
+    assert values["name"] == "Ana, plain"

@@ -149,9 +149,14 @@ class _Check:
         return [one for one in every if not named or any(has_value(one, "company", name) for name in named)]
 
     @cached_property
-    def _read(self) -> tuple[list[Mention], str]:
+    def _whole(self) -> str:
+        """The words with the names, each at the place that it has in `text`."""
         text = joined_digits(unicodedata.normalize("NFKC", self.statement.text))
-        text = _LIST_NUMBER.sub(" ", words.UNSEEN.sub(" ", text))
+        return _LIST_NUMBER.sub(" ", words.UNSEEN.sub(" ", text))
+
+    @cached_property
+    def _read(self) -> tuple[list[Mention], str]:
+        text = self._whole
         for _, start, end in days_in(text):
             text = text[:start] + " " * (end - start) + text[end:]
         text = words.mask(text, self.evidence.campaigns)
@@ -239,10 +244,21 @@ class _Check:
             for name, values in excluded.items():
                 if any(has_value(one, name, value) for one in self.cited for value in values):
                     yield f"{name} {', '.join(sorted(values))} is what the named campaigns have"
+            yield from self._clause_problems()
             return
         for name, values in included.items():
             unknown = [value for value in sorted(values) if not self._occurs(name, value)]
             yield from (f"{name} {value!r} is not among them" for value in unknown)
+
+    def _clause_problems(self) -> Iterator[str]:
+        """Yield values that stand in the clause of another campaign than theirs."""
+        for start, end in words.clause_spans(self.text):
+            ids = _ID.findall(self._whole[start:end])
+            beside = [one for one in self.mentions if start <= one.start < end]
+            for name, values in by_dimension(beside).items():
+                for one in (each for each in self.cited if each["id"] in ids and name in SINGLE):
+                    if not any(self._has(one, name, value) for value in values):
+                        yield f"{name} {', '.join(sorted(values))} is not what {one['id']} has"
 
     @property
     def _lacks_subject(self) -> bool:
@@ -392,7 +408,8 @@ class _Check:
             if fraction.search(text) and not (self.cited or is_fraction(evidence, mentions, percent)):
                 yield f"a share of {percent:.0f} % is not proven by counts"
         for sign, pattern in ((1, words.LARGEST), (-1, words.SMALLEST)):
-            if pattern.search(text) and not is_largest(evidence, mentions, text, sign=sign):
+            is_claimed = pattern.search(text) and (mentions or self.cited)
+            if is_claimed and not is_largest(evidence, mentions, text, sign=sign):
                 yield "the largest or smallest is not proven: it needs group_by"
 
     def _comparison_problems(self, text: str) -> Iterator[str]:

@@ -8,6 +8,7 @@ from typing import Final
 from callsheet.state.campaigns.evidence import (
     FIELDS,
     SINGLE,
+    Campaign,
     CampaignSet,
     Result,
     SearchEvidence,
@@ -26,6 +27,7 @@ _VOLUME: Final = re.compile(r"\b(?:volumes?|pieces|impressions)\b", re.IGNORECAS
 _REST: Final = re.compile(r"\b(?:others?|remaining|rest|übrigen|demás|autres|outros)\b", re.IGNORECASE)
 _AVERAGE: Final = re.compile(r"\b(?:averag\w+|mean|durchschnitt\w*|promedio|moyenne)\b", re.IGNORECASE)
 _RANGE: Final = re.compile(r"\b(?:rang\w+|between|from|zwischen|von|entre|de)\b", re.IGNORECASE)
+_TOTAL: Final = re.compile(r"\b(?:total|altogether|overall|insgesamt|en tout|suman?)\b", re.IGNORECASE)
 _DIMENSION_WORDS: Final = {
     "channel": re.compile(r"\b(?:channels?|kanäle?n?|canal(?:es)?|canaux)\b", re.IGNORECASE),
     "company": re.compile(
@@ -40,7 +42,7 @@ _DIMENSION_WORDS: Final = {
 _TIMES: Final = re.compile(r"\b(?:times|twice|double|triple)\b|\dx\b", re.IGNORECASE)
 _DIFFERENCE: Final = re.compile(
     r"\b(?:trail(?:s|ed)?|leads?|gap|lags?|by(?= \S+(?: campaigns?| ads?)?\W*$)"
-    r"|more|fewer|less|difference|ahead|behind|mehr|weniger|más|menos|plus|moins)\b",
+    r"|more|fewer|less|difference|spread|ahead|behind|mehr|weniger|más|menos|plus|moins)\b",
     re.IGNORECASE,
 )
 _SUCH: Final = re.compile(r"\b(?:such|these|those|them|match\w*)\b", re.IGNORECASE)
@@ -73,6 +75,10 @@ def explains(evidence: SearchEvidence, mentions: Sequence[Mention], one: Quantit
             else [measure(each, text) for each in evidence.sets if each.fits(included, excluded)]
         )
         return bool(exact) and one.fits(max(exact))
+    if not one.is_share and any(
+        map(one.fits, (float(part) for part, _ in _parts(evidence, included, excluded)))
+    ):
+        return True
     # A figure that a field declares may be a share or a count.
     shares = _shares(evidence, included, excluded) if one.is_share else ()
     direct = (
@@ -118,6 +124,8 @@ def _of_values(evidence: SearchEvidence, mentions: Sequence[Mention], text: str)
             yield float(len(measured))
             yield from (min(measured), max(measured)) if _RANGE.search(text) else ()
             yield from [sum(measured) / len(measured)] if _AVERAGE.search(text) else ()
+            yield from [max(measured) - min(measured)] if _DIFFERENCE.search(text) else ()
+            yield from [sum(measured)] if name in SINGLE and _TOTAL.search(text) else ()
         complete = (one.campaigns for one in evidence.results if one.is_complete and name in FIELDS)
         yield from (float(len({fold(str(one[FIELDS[name]])) for one in each})) for each in complete)
 
@@ -161,11 +169,25 @@ def _shares(evidence: SearchEvidence, included: Values, excluded: Values) -> Ite
                 yield 100 * part.spend / larger.spend
         if larger.count and excluded and part.fits({**included, **excluded}, _NONE):
             yield 100 * (larger.count - part.count) / larger.count
+    yield from (100 * part / every for part, every in _parts(evidence, included, excluded))
     for name in SINGLE & included.keys():
         rows = _named_rows(evidence, name, included, excluded)
         larger_sets = [larger for part, larger in evidence.nested if part in rows and larger.count]
         if len(rows) > 1:
             yield from (100 * sum(one.count for one in rows) / larger.count for larger in larger_sets)
+
+
+def _parts(evidence: SearchEvidence, included: Values, excluded: Values) -> Iterator[tuple[int, int]]:
+    """Yield how many campaigns of a complete result have what is named, and how many it has."""
+    for result in evidence.results if included or excluded else ():
+        if result.is_complete and result.campaigns:
+            yield sum(_is_named(one, included, excluded) for one in result.campaigns), len(result.campaigns)
+
+
+def _is_named(one: Campaign, included: Values, excluded: Values) -> bool:
+    return all(
+        any(has_value(one, name, value) for value in values) for name, values in included.items()
+    ) and not (any(has_value(one, name, value) for name, values in excluded.items() for value in values))
 
 
 def _named_rows(evidence: SearchEvidence, name: str, included: Values, excluded: Values) -> list[CampaignSet]:
@@ -196,11 +218,7 @@ def _all_have(result: Result, included: Values, excluded: Values, *, shown: bool
     if result.set.count and result.set.fits(included, excluded):
         return True
     campaigns = result.campaigns if shown or result.is_complete else ()
-    return bool(campaigns) and all(
-        all(any(has_value(one, name, value) for value in values) for name, values in included.items())
-        and not any(has_value(one, name, value) for name, values in excluded.items() for value in values)
-        for one in campaigns
-    )
+    return bool(campaigns) and all(_is_named(one, included, excluded) for one in campaigns)
 
 
 def is_none(evidence: SearchEvidence, mentions: Sequence[Mention], text: str) -> bool:

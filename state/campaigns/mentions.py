@@ -90,7 +90,8 @@ ALL: Final = re.compile(
     re.IGNORECASE,
 )
 _IDIOMS: Final = re.compile(
-    r"\b(?:in all|of all|all in all|at all|above all|all (?:the )?year|all told|only (?=\d)|not only"
+    r"\b(?:in all|of all|across all|all in all|at all|above all|all (?:the )?year|all told|not only"
+    r"|only (?=\d|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)"
     r"|once and for all)\b",
     re.IGNORECASE,
 )
@@ -204,8 +205,8 @@ _GIFT: Final = re.compile(
     re.IGNORECASE,
 )
 _GIVING: Final = re.compile(
-    r"(?:^|\s{3}|\b(?:it|they|which|that|who|and|also|bank|card|account|ad|campaign)\s)"
-    r"(?:offers?|gives?|includes?|throws? in|comes? with|hands? out|adds?)\s([^.,;:!?]{1,80})",
+    r"(?:^|\s{3}|\b(?:it|they|which|that|who|and|also|banks?|cards?|accounts?|ads?"
+    r"|campaigns?)\s)(?:offers?|gives?|includes?|throws? in|comes? with|hands? out|adds?)\s([^.,;:!?]{1,80})",
     re.IGNORECASE,
 )
 """A verb of giving after a subject, with what is given; names of companies are blanks."""

@@ -25,6 +25,13 @@ _ORDINAL: Final = re.compile(
     rf"\b(?:({'|'.join(ORDINALS[1:])})|(\d{{1,2}})(?:st|nd|rd|th))\b",
     re.IGNORECASE,
 )
+_ROUND: Final = {
+    r"(?:a |one |une? |ein )?(?:dozen|dutzend|docena|douzaine)": (12, ""),
+    r"(?:dozens|dutzende|docenas|douzaines)": (24, "more"),
+    r"(?:hundreds|hunderte|cientos|centaines)": (200, "more"),
+    r"(?:thousands|tausende|miles|milliers)": (2_000, "more"),
+}
+"""Words for round numbers, with the number and its bound."""
 _BEFORE: Final = {
     "more": (
         r"more than|over|above|at least|upwards of|mehr als|über|mindestens|más de|al menos|plus de|au moins"
@@ -95,7 +102,7 @@ def quantities(text: str) -> Iterator[Quantity]:
     code = language.code if language else ""
     for start, end in clause_spans(text):
         clause = text[start:end]
-        for read in (_scaled, _ranks):
+        for read in (_scaled, _ranks, _round_numbers):
             found = [*read(clause, (start, end))]
             for one, at, stop in found:
                 yield one
@@ -129,6 +136,12 @@ def _ranks(clause: str, span: tuple[int, int]) -> Iterator[tuple[Quantity, int, 
     for match in _ORDINAL.finditer(clause):
         value = ORDINALS.index(match[1].lower()) + 1.0 if match[1] else float(match[2])
         yield Quantity(match[0], frozenset({value}), span, is_rank=True), match.start(), match.end()
+
+
+def _round_numbers(clause: str, span: tuple[int, int]) -> Iterator[tuple[Quantity, int, int]]:
+    for word, (value, bound) in _ROUND.items():
+        for match in re.finditer(rf"\b{word}\b", clause, re.IGNORECASE):
+            yield Quantity(match[0], frozenset({float(value)}), span, bound=bound), match.start(), match.end()
 
 
 def _in_digits(clause: str, span: tuple[int, int], *, is_english: bool) -> Iterator[Quantity]:

@@ -1,5 +1,8 @@
 """Numbers as words in English, German, Spanish, French and Polish."""
 
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Final
 
 
@@ -162,3 +165,56 @@ def _polish(value: int) -> str:
 
 
 _BELOW_HUNDRED: Final = {"en": _english, "de": _german, "es": _spanish, "fr": _french, "pl": _polish}
+
+
+_NUMBER_WORD: Final = re.compile(r"[^\W\d_]++")
+_LONGEST: Final = 6
+"""Words of the longest number below a thousand: `quatre cent quatre-vingt-dix-sept`."""
+_UNSURE: Final = frozenset({"cent", "mil", "sto", "six", "seize", "once", "elf"})
+"""Number words of one language that are words of another, too."""
+_SURE: Final = 20
+"""Least number that is read where the text's language is not known."""
+
+
+def numbers_in_words(text: str, code: str = "") -> list[float]:
+    """Return the numbers from 2 to 999 that a text has in German, Spanish, French or Polish words.
+
+    Without the code of one of them, only what no other language has as a word.
+    """
+    spoken = [_values_of(one) for one in ([code] if code in _READ else _READ if not code else [])]
+    tokens = _plain_words(text)
+    numbers: list[float] = []
+    at = 0
+    while at < len(tokens):
+        size, value = _longest_number(tokens[at : at + _LONGEST], spoken)
+        if value and (code or (value >= _SURE and tokens[at] not in _UNSURE)):
+            numbers.append(float(value))
+        at += size or 1
+    return numbers
+
+
+def _longest_number(tokens: list[str], spoken: Sequence[Mapping[str, int]]) -> tuple[int, int]:
+    """Return the words of the longest number at the beginning, and its value; zeros for none."""
+    for size in range(len(tokens), 0, -1):
+        words = " ".join(tokens[:size])
+        if value := next((each[words] for each in spoken if words in each), 0):
+            return size, value
+    return 0, 0
+
+
+_READ: Final = ("de", "es", "fr", "pl")
+
+
+@cache
+def _values_of(code: str) -> Mapping[str, int]:
+    """Return the numbers from 2 to 999 by their words."""
+    return {" ".join(_plain_words(_below_thousand(value, code))): value for value in range(2, _THOUSAND)}
+
+
+_FORMS: Final = {"cents": "cent", "vingts": "vingt", "una": "uno", "une": "un"}
+
+
+def _plain_words(text: str) -> list[str]:
+    """Return the words of a text, numbers without the forms that a noun gives them: cents, cuatrocientas."""
+    words = (word.replace("cientas", "cientos") for word in _NUMBER_WORD.findall(text.casefold()))
+    return [_FORMS.get(word, word) for word in words if word != "et"]

@@ -6,6 +6,7 @@ must be a count of a filter or a word search, or follow from such counts.
 """
 
 import re
+import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,9 +14,12 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from callsheet.state.campaigns import comparisons
 from callsheet.state.campaigns import mentions as words
 from callsheet.state.campaigns.counting import (
     explains,
+    figures_of,
+    follows,
     is_all,
     is_fraction,
     is_largest,
@@ -23,6 +27,7 @@ from callsheet.state.campaigns.counting import (
     is_more,
     is_none,
 )
+from callsheet.state.campaigns.days import days_in
 from callsheet.state.campaigns.evidence import (
     SINGLE,
     Campaign,
@@ -33,13 +38,12 @@ from callsheet.state.campaigns.evidence import (
     text_of,
 )
 from callsheet.state.campaigns.mentions import Mention, by_dimension
+from callsheet.state.campaigns.quantities import BOUND_FIGURE, Quantity, joined_digits, quantities
 from callsheet.state.campaigns.reading import DIMENSIONS, VALUES_OF, match_value
 from callsheet.state.figures import figures, number, spelled_numbers
 
 _ID: Final = re.compile(r"\b[a-z]{1,3}-\d{3,}\b")
 _LIST_NUMBER: Final = re.compile(r"^\s*\d+[.)] ")
-_MARKED: Final = re.compile(r"[$€£¥] ?\d|\d ?(?:%|percent)")
-_SHARE: Final = re.compile(r"^ ?(?:%|percent|per cent|prozent|por ciento)", re.IGNORECASE)
 _IN_COPY: Final = frozenset({"value_prop", "product", "visual_style"})
 """Dimensions whose words may stand in a campaign's copy."""
 _DENIAL: Final = 12
@@ -145,8 +149,16 @@ class _Check:
         return [one for one in every if not named or any(has_value(one, "company", name) for name in named)]
 
     @cached_property
+    def _whole(self) -> str:
+        """The words with the names, each at the place that it has in `text`."""
+        text = joined_digits(unicodedata.normalize("NFKC", self.statement.text))
+        return _LIST_NUMBER.sub(" ", words.UNSEEN.sub(" ", text))
+
+    @cached_property
     def _read(self) -> tuple[list[Mention], str]:
-        text = _LIST_NUMBER.sub(" ", words.UNSEEN.sub(" ", self.statement.text))
+        text = self._whole
+        for _, start, end in days_in(text):
+            text = text[:start] + " " * (end - start) + text[end:]
         text = words.mask(text, self.evidence.campaigns)
         text = words.mask(text, [one["offer"] for one in self.pool if one["offer"]])
         text = words.mask(text, [one for one in self.statement.offers if self._is_offer(one)])
@@ -200,7 +212,7 @@ class _Check:
             f"offer {one!r} is not among them" for one in self.statement.offers if not self._is_offer(one)
         )
         yield from self._name_problems()
-        yield from self._value_problems()
+        yield from ["it names no campaign"] if self._lacks_subject else self._value_problems()
         yield from self._day_problems()
         yield from self._figure_problems()
         yield from self._scope_problems()
@@ -232,10 +244,27 @@ class _Check:
             for name, values in excluded.items():
                 if any(has_value(one, name, value) for one in self.cited for value in values):
                     yield f"{name} {', '.join(sorted(values))} is what the named campaigns have"
+            yield from self._clause_problems()
             return
         for name, values in included.items():
             unknown = [value for value in sorted(values) if not self._occurs(name, value)]
             yield from (f"{name} {value!r} is not among them" for value in unknown)
+
+    def _clause_problems(self) -> Iterator[str]:
+        """Yield values that stand in the clause of another campaign than theirs."""
+        for start, end in words.clause_spans(self.text):
+            ids = _ID.findall(self._whole[start:end])
+            beside = [one for one in self.mentions if start <= one.start < end]
+            for name, values in by_dimension(beside).items():
+                for one in (each for each in self.cited if each["id"] in ids and name in SINGLE):
+                    if not any(self._has(one, name, value) for value in values):
+                        yield f"{name} {', '.join(sorted(values))} is not what {one['id']} has"
+
+    @property
+    def _lacks_subject(self) -> bool:
+        """True if `it` has a value and no figure, and may be any of several campaigns."""
+        is_open = words.IT.search(self.text) and self.mentions and not self.quantities
+        return bool(is_open and self.subject == Subject() and len(self.evidence.campaigns) > 1)
 
     def _hold(self, name: str, values: frozenset[str]) -> bool:
         """Return whether the cited campaigns have the values: each of one, and each value in one."""
@@ -274,6 +303,9 @@ class _Check:
         days = {str(one["capture_date"]) for one in self.pool} | {
             day for one in self.evidence.results for day in one.set.days
         }
+        for readings, _, _ in days_in(self.statement.text):
+            if not any(str(one) in days for one in readings):
+                yield f"day {min(readings)} was not returned"
         for day in (*self.statement.dates, *re.findall(r"\b[12]\d{3}-\d\d-\d\d\b", self.statement.text)):
             rows = any(day in one.included.get("month", ()) for one in self.evidence.rows)
             if not day or not (rows or any(one.startswith(day) for one in days)):
@@ -283,21 +315,29 @@ class _Check:
         own = {value for one in self.cited for value in _numbers_of(one)}
         size = {float(len(self.cited))} if self.cited else set()
         bound = []
-        for shown, values, is_share, is_marked in self._numbers():
-            near = own | (self._copy_numbers if is_marked else size)
-            if values & near or self._is_size_of_all(shown, values):
+        for one in self.quantities:
+            near = own | (self._copy_numbers if one.is_marked else size)
+            if any(map(one.fits, near)) or self._is_size_of_all(one.shown, one.values):
                 continue
-            if not any(
-                explains(self.evidence, self.mentions, value, self.text, is_share=is_share)
-                for value in values
-            ):
-                yield f"figure {shown!r} was not returned, nor follows from counts"
-            elif not is_share:
-                bound.append(values)
+            if not self._is_explained(one):
+                yield f"figure {one.shown!r} was not returned, nor follows from counts"
+            elif not (one.is_share or one.is_rank):
+                bound.append(one)
         for name in SINGLE:
             named = [one.value for one in self.mentions if one.dimension == name and not one.is_negated]
-            if len(named) == len(bound) > 1 and len({*named}) == len(named):
+            if 1 < len(named) <= len(bound) and len({*named}) == len(named):
                 yield from self._order_problems(name, named, bound)
+
+    def _is_explained(self, one: Quantity) -> bool:
+        """Return whether a figure is that of the values named in its clause, or follows from all of them."""
+        start, end = one.span
+        beside = [each for each in self.mentions if start <= each.start < end]
+        dimensions = {each.dimension for each in beside} & SINGLE
+        others = [each for each in self.mentions if each.dimension not in dimensions]
+        named = [*(each for each in beside if each.dimension in dimensions), *others]
+        if explains(self.evidence, named, one, self.text):
+            return True
+        return len(named) < len(self.mentions) and follows(self.evidence, self.mentions, one, self.text)
 
     @cached_property
     def _copy_numbers(self) -> set[float]:
@@ -311,33 +351,35 @@ class _Check:
         larger_sets = {larger.count for _, larger in self.evidence.nested}
         return bool(values & larger_sets and re.search(pattern, self.text, re.IGNORECASE))
 
-    def _order_problems(
-        self, name: str, named: Sequence[str], bound: Sequence[frozenset[float]]
-    ) -> Iterator[str]:
+    def _order_problems(self, name: str, named: Sequence[str], bound: Sequence[Quantity]) -> Iterator[str]:
         """Yield a figure that belongs to another value than the one in its place."""
         included, excluded = by_dimension(self.mentions), by_dimension(self.mentions, negated=True)
         table = self.evidence.table(name, excluded, included)
-        for value, figure in zip(named, bound, strict=True):
+        known = [
+            each for row in table.values() for each in (row.count, row.spend, row.volume) if each is not None
+        ]
+        own = [one for one in bound if any(map(one.fits, known))]
+        for value, figure in zip(named, own, strict=False) if len(own) == len(named) else ():
             row = table.get(value)
-            if row and not figure & {row.count, row.spend, row.volume}:
-                yield f"figure {min(figure):g} is not that of {value}"
+            if row and not any(map(figure.fits, figures_of(row))):
+                yield f"figure {figure.shown} is not that of {value}"
 
-    def _numbers(self) -> Iterator[tuple[str, frozenset[float], bool, bool]]:
-        """Yield the numbers of the text and the fields: as written, readings, if a share, if with a sign."""
-        text, at, seen = self.text, 0, set[float]()
-        for shown in figures(text):
-            at = text.index(shown, at) + len(shown)
-            values = frozenset({value}) if (value := number(shown)) is not None else frozenset()
-            around = text[max(0, at - len(shown) - 2) : at + 9]
-            seen |= values
-            yield shown, values, bool(_SHARE.match(text[at:])), bool(_MARKED.search(around))
-        for spelled in spelled_numbers(text):
-            seen |= spelled
-            if min(spelled) > 1:
-                yield f"{min(spelled):g}", spelled, False, False
-        for figure in self.statement.figures:
-            if figure not in seen:
-                yield f"{figure:g}", frozenset({figure}), True, True
+    @cached_property
+    def quantities(self) -> list[Quantity]:
+        """The numbers of the text, and those of the fields that it lacks."""
+        text = self.text
+        for fraction in words.FRACTIONS.values():
+            text = fraction.sub(lambda match: " " * len(match[0]), text)
+        read = [*quantities(text)]
+        seen = {value for one in read for value in one.values}
+        declared = (one for one in self.statement.figures if one not in seen)
+        return [
+            *read,
+            *(
+                Quantity(f"{one:g}", frozenset({one}), step=_half_digit(one), is_share=True, is_marked=True)
+                for one in declared
+            ),
+        ]
 
     def _scope_problems(self) -> Iterator[str]:
         """Yield claims about all, none, most and more that no count proves."""
@@ -355,6 +397,7 @@ class _Check:
                 yield "these campaigns do not all have it"
         yield from self._share_problems(text)
         yield from self._comparison_problems(text)
+        yield from comparisons.problems(text, mentions, evidence, self.cited)
 
     def _share_problems(self, text: str) -> Iterator[str]:
         """Yield shares and ranks in words that do not follow from counts."""
@@ -365,12 +408,14 @@ class _Check:
             if fraction.search(text) and not (self.cited or is_fraction(evidence, mentions, percent)):
                 yield f"a share of {percent:.0f} % is not proven by counts"
         for sign, pattern in ((1, words.LARGEST), (-1, words.SMALLEST)):
-            if pattern.search(text) and not is_largest(evidence, mentions, text, sign=sign):
+            is_claimed = pattern.search(text) and (mentions or self.cited)
+            if is_claimed and not is_largest(evidence, mentions, text, sign=sign):
                 yield "the largest or smallest is not proven: it needs group_by"
 
     def _comparison_problems(self, text: str) -> Iterator[str]:
         order = [self._value(one) for one in self.statement.order]
         sign = -1 if words.LESS.search(text) and not order else 1
+        text = BOUND_FIGURE.sub(" ", text)
         if not (order or words.MORE.search(text) or words.LESS.search(text)):
             return
         compared = order or _same_dimension([one for one in self.mentions if one.start >= 0])
@@ -382,7 +427,7 @@ class _Check:
 
     def _cites_all(self) -> bool:
         """Return whether the cited campaigns are all that is spoken of: "all three", or a complete result."""
-        numbered = {value for _, values, _, _ in self._numbers() for value in values}
+        numbered = {value for one in self.quantities for value in one.values}
         ids = {one["id"] for one in self.cited}
         results = [one for one in self.evidence.results if one.is_complete and one.campaigns]
         is_complete = any({each["id"] for each in one.campaigns} <= ids for one in results)
@@ -414,6 +459,10 @@ def _numbers_of(campaign: Campaign) -> set[float]:
     text = text_of(campaign)
     spelled = {value for one in spelled_numbers(text) for value in one}
     return {value for one in figures(text) if (value := number(one)) is not None} | spelled
+
+
+def _half_digit(value: float) -> float:
+    return 0.5 * 10.0 ** -len(f"{value:g}".partition(".")[2])
 
 
 def _plain(text: str) -> str:

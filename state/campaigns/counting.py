@@ -2,11 +2,22 @@
 
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from callsheet.state.campaigns.evidence import SINGLE, CampaignSet, Result, SearchEvidence, Values, has_value
+from callsheet.state.campaigns.evidence import (
+    FIELDS,
+    SINGLE,
+    Campaign,
+    CampaignSet,
+    Result,
+    SearchEvidence,
+    Values,
+    fold,
+    has_value,
+)
 from callsheet.state.campaigns.mentions import Mention, by_dimension
+from callsheet.state.campaigns.quantities import Quantity
 from callsheet.state.campaigns.reading import plain_words
 
 _SPEND: Final = re.compile(
@@ -14,14 +25,27 @@ _SPEND: Final = re.compile(
 )
 _VOLUME: Final = re.compile(r"\b(?:volumes?|pieces|impressions)\b", re.IGNORECASE)
 _REST: Final = re.compile(r"\b(?:others?|remaining|rest|übrigen|demás|autres|outros)\b", re.IGNORECASE)
-_AVERAGE: Final = re.compile(r"\b(?:average|mean|durchschnitt\w*|promedio|moyenne)\b", re.IGNORECASE)
+_AVERAGE: Final = re.compile(r"\b(?:averag\w+|mean|durchschnitt\w*|promedio|moyenne)\b", re.IGNORECASE)
+_RANGE: Final = re.compile(r"\b(?:rang\w+|between|from|zwischen|von|entre|de)\b", re.IGNORECASE)
+_TOTAL: Final = re.compile(r"\b(?:total|altogether|overall|insgesamt|en tout|suman?)\b", re.IGNORECASE)
+_DIMENSION_WORDS: Final = {
+    "channel": re.compile(r"\b(?:channels?|kanäle?n?|canal(?:es)?|canaux)\b", re.IGNORECASE),
+    "company": re.compile(
+        r"\b(?:compan(?:y|ies)|firmen|unternehmen|empresas?|entreprises?)\b", re.IGNORECASE
+    ),
+    "sentiment": re.compile(r"\b(?:sentiments?|moods?|tones?|stimmungen)\b", re.IGNORECASE),
+    "product": re.compile(r"\b(?:products?|produkte|productos?|produits?)\b", re.IGNORECASE),
+    "visual_style": re.compile(r"\b(?:styles?|stile|estilos?)\b", re.IGNORECASE),
+    "month": re.compile(r"\b(?:months?|monate?n?|mes(?:es)?|mois)\b", re.IGNORECASE),
+}
+"""Words for the dimensions themselves."""
 _TIMES: Final = re.compile(r"\b(?:times|twice|double|triple)\b|\dx\b", re.IGNORECASE)
 _DIFFERENCE: Final = re.compile(
-    r"\b(?:more|fewer|less|difference|ahead|behind|mehr|weniger|más|menos|plus|moins)\b", re.IGNORECASE
+    r"\b(?:trail(?:s|ed)?|leads?|gap|lags?|by(?= \S+(?: campaigns?| ads?)?\W*$)"
+    r"|more|fewer|less|difference|spread|ahead|behind|mehr|weniger|más|menos|plus|moins)\b",
+    re.IGNORECASE,
 )
 _SUCH: Final = re.compile(r"\b(?:such|these|those|them|match\w*)\b", re.IGNORECASE)
-_HALF: Final = 0.5
-"""Half of the last digit, by which a share may be rounded."""
 _ABOUT: Final = 2.5
 """Percent by which a share may differ from the word for it."""
 _NONE: Final[Values] = {}
@@ -39,35 +63,76 @@ def match_words(count: int) -> str:
     return "1 campaign matches" if count == 1 else f"{count} campaigns match"
 
 
-def explains(
-    evidence: SearchEvidence, mentions: Sequence[Mention], value: float, text: str, *, is_share: bool
-) -> bool:
+def explains(evidence: SearchEvidence, mentions: Sequence[Mention], one: Quantity, text: str) -> bool:
     """Return whether a figure is a count, spend or volume of what is named, or follows from such figures."""
     included, excluded = by_dimension(mentions), by_dimension(mentions, negated=True)
-    direct = (each for one in evidence.sets if one.fits(included, excluded) for each in _figures(one))
-    if value in direct and not is_share:
+    if one.is_rank:
+        return any(one.fits(rank) for rank in _ranks(evidence, mentions, text))
+    if one.bound in {"more", "less"}:
+        exact = (
+            [*_shares(evidence, included, excluded)]
+            if one.is_share
+            else [measure(each, text) for each in evidence.sets if each.fits(included, excluded)]
+        )
+        return bool(exact) and one.fits(max(exact))
+    if not one.is_share and any(
+        map(one.fits, (float(part) for part, _ in _parts(evidence, included, excluded)))
+    ):
         return True
-    if is_share:
-        # A figure that a field declares may be either.
-        shares = [*_shares(evidence, included, excluded), *_figures_of(evidence, included, excluded)]
-        return any(_is_rounded(value, share) for share in shares)
-    return any(abs(value - one) < 0.01 for one in _combinations(evidence, included, excluded, text))  # noqa: PLR2004
+    # A figure that a field declares may be a share or a count.
+    shares = _shares(evidence, included, excluded) if one.is_share else ()
+    direct = (
+        ()
+        if one.is_share and one.span != (0, 0)
+        else (each for part in evidence.sets if part.fits(included, excluded) for each in figures_of(part))
+    )
+    return any(map(one.fits, itertools.chain(shares, direct))) or follows(evidence, mentions, one, text)
 
 
-def _figures(one: CampaignSet) -> list[float]:
+def follows(evidence: SearchEvidence, mentions: Sequence[Mention], one: Quantity, text: str) -> bool:
+    """Return whether a figure follows from several figures of what is named."""
+    included, excluded = by_dimension(mentions), by_dimension(mentions, negated=True)
+    is_declared = one.is_share and one.span == (0, 0)
+    if one.is_share and not is_declared:
+        return any(map(one.fits, _shares(evidence, included, excluded)))
+    derived = _combinations(evidence, included, excluded, "" if is_declared else text)
+    return any(map(one.fits, itertools.chain(derived, _of_values(evidence, mentions, text))))
+
+
+def _ranks(evidence: SearchEvidence, mentions: Sequence[Mention], text: str) -> Iterator[float]:
+    """Yield the places of the named values in their tables, the largest first."""
+    for one in mentions:
+        table = _table_of(evidence, mentions, one.dimension)
+        if one.value in table:
+            own = measure(table[one.value], text)
+            yield 1.0 + sum(measure(row, text) > own for row in table.values())
+
+
+def _table_of(evidence: SearchEvidence, mentions: Sequence[Mention], name: str) -> Mapping[str, CampaignSet]:
+    """Return the table of a dimension for what is named beside it; empty if there is none."""
+    others = [each for each in mentions if each.dimension != name]
+    table = evidence.table(name, by_dimension(others, negated=True), by_dimension(others))
+    return table if any(row.group == name for row in table.values()) else {}
+
+
+def _of_values(evidence: SearchEvidence, mentions: Sequence[Mention], text: str) -> Iterator[float]:
+    """Yield how many values are named or occur, and the least, greatest and mean of their table."""
+    yield from (float(len(values)) for values in by_dimension(mentions).values() if len(values) > 1)
+    for name in (name for name, word in _DIMENSION_WORDS.items() if word.search(text)):
+        if table := _table_of(evidence, [one for one in mentions if one.dimension != name], name):
+            measured = [measure(row, text) for row in table.values()]
+            yield float(len(measured))
+            yield from (min(measured), max(measured)) if _RANGE.search(text) else ()
+            yield from [sum(measured) / len(measured)] if _AVERAGE.search(text) else ()
+            yield from [max(measured) - min(measured)] if _DIFFERENCE.search(text) else ()
+            yield from [sum(measured)] if name in SINGLE and _TOTAL.search(text) else ()
+        complete = (one.campaigns for one in evidence.results if one.is_complete and name in FIELDS)
+        yield from (float(len({fold(str(one[FIELDS[name]])) for one in each})) for each in complete)
+
+
+def figures_of(one: CampaignSet) -> list[float]:
+    """Return the count of a set, and its spend and volume where they are known."""
     return [each for each in (one.count, one.spend, one.volume) if each is not None]
-
-
-def _figures_of(evidence: SearchEvidence, included: Values, excluded: Values) -> Iterator[float]:
-    for one in evidence.sets:
-        if one.fits(included, excluded):
-            yield from _figures(one)
-    yield from _combinations(evidence, included, excluded, "")
-
-
-def _is_rounded(value: float, exact: float) -> bool:
-    decimals = len(f"{value:g}".partition(".")[2])
-    return abs(value - exact) <= _HALF * 10.0**-decimals + 1e-9
 
 
 def _combinations(evidence: SearchEvidence, included: Values, excluded: Values, text: str) -> Iterator[float]:
@@ -75,7 +140,7 @@ def _combinations(evidence: SearchEvidence, included: Values, excluded: Values, 
     for name in SINGLE & included.keys():
         rows = _named_rows(evidence, name, included, excluded)
         if len(rows) > 1:
-            yield from (sum(one) for one in zip(*map(_figures, rows), strict=False))
+            yield from (sum(one) for one in zip(*map(figures_of, rows), strict=False))
         if len(rows) == 2:  # noqa: PLR2004 -- a difference has two sides
             yield from _comparisons(rows[0].count, rows[1].count, text)
     for part, larger in evidence.nested:
@@ -104,11 +169,25 @@ def _shares(evidence: SearchEvidence, included: Values, excluded: Values) -> Ite
                 yield 100 * part.spend / larger.spend
         if larger.count and excluded and part.fits({**included, **excluded}, _NONE):
             yield 100 * (larger.count - part.count) / larger.count
+    yield from (100 * part / every for part, every in _parts(evidence, included, excluded))
     for name in SINGLE & included.keys():
         rows = _named_rows(evidence, name, included, excluded)
         larger_sets = [larger for part, larger in evidence.nested if part in rows and larger.count]
         if len(rows) > 1:
             yield from (100 * sum(one.count for one in rows) / larger.count for larger in larger_sets)
+
+
+def _parts(evidence: SearchEvidence, included: Values, excluded: Values) -> Iterator[tuple[int, int]]:
+    """Yield how many campaigns of a complete result have what is named, and how many it has."""
+    for result in evidence.results if included or excluded else ():
+        if result.is_complete and result.campaigns:
+            yield sum(_is_named(one, included, excluded) for one in result.campaigns), len(result.campaigns)
+
+
+def _is_named(one: Campaign, included: Values, excluded: Values) -> bool:
+    return all(
+        any(has_value(one, name, value) for value in values) for name, values in included.items()
+    ) and not (any(has_value(one, name, value) for name, values in excluded.items() for value in values))
 
 
 def _named_rows(evidence: SearchEvidence, name: str, included: Values, excluded: Values) -> list[CampaignSet]:
@@ -139,11 +218,7 @@ def _all_have(result: Result, included: Values, excluded: Values, *, shown: bool
     if result.set.count and result.set.fits(included, excluded):
         return True
     campaigns = result.campaigns if shown or result.is_complete else ()
-    return bool(campaigns) and all(
-        all(any(has_value(one, name, value) for value in values) for name, values in included.items())
-        and not any(has_value(one, name, value) for name, values in excluded.items() for value in values)
-        for one in campaigns
-    )
+    return bool(campaigns) and all(_is_named(one, included, excluded) for one in campaigns)
 
 
 def is_none(evidence: SearchEvidence, mentions: Sequence[Mention], text: str) -> bool:
@@ -226,8 +301,8 @@ def is_largest(evidence: SearchEvidence, mentions: Sequence[Mention], text: str,
         others = [each for each in mentions if each.dimension != one.dimension]
         table = evidence.table(one.dimension, by_dimension(others, negated=True), by_dimension(others))
         if one.value in table and any(row.group == one.dimension for row in table.values()):
-            best = max(sign * _measure(row, text) for row in table.values())
-            if sign * _measure(table[one.value], text) == best:
+            best = max(sign * measure(row, text) for row in table.values())
+            if sign * measure(table[one.value], text) == best:
                 return True
     return False
 
@@ -242,11 +317,11 @@ def is_more(
     table = evidence.table(name, by_dimension(others, negated=True), {**by_dimension(others), name: values})
     if not table or any(one.dimension != name for one in order):
         return False
-    counts = [sign * _measure(table[one.value], text) for one in order]
+    counts = [sign * measure(table[one.value], text) for one in order]
     return all(first > second for first, second in itertools.pairwise(counts))
 
 
-def _measure(one: CampaignSet, text: str) -> float:
+def measure(one: CampaignSet, text: str) -> float:
     """Return the figure that a comparison is about."""
     if _SPEND.search(text):
         return one.spend or 0

@@ -7,6 +7,7 @@ from typing import Final, Literal
 from callsheet.state.errors import Invalid
 
 Order = Literal["day first", "month first"]
+_ORDERS: Final[tuple[Order, Order]] = ("day first", "month first")
 _TIME: Final = re.compile(
     r"[ T]\d{1,2}:\d{2}(:\d{2}([.,]\d{1,9})?)?( ?[ap]\.?m\.?)?( ?(z|utc|gmt|[+-]\d{2}:?\d{2}))?",
     re.IGNORECASE,
@@ -16,6 +17,11 @@ _DOTTED: Final = re.compile(r"(\d{1,2})\.(\d{1,2})\.(\d{4}|\d{2})")
 _SLASHED: Final = re.compile(r"(\d{1,2})([/-])(\d{1,2})\2(\d{4}|\d{2})")
 _DAY_MONTH: Final = re.compile(r"(\d{1,2})(?:st|nd|rd|th|\.)?[ -]([^\W\d_]{3,12})\.?[, -]{1,2}(\d{4})")
 _MONTH_DAY: Final = re.compile(r"([^\W\d_]{3,12})\.? (\d{1,2})(?:st|nd|rd|th)?,? (\d{4})")
+_IN_TEXT: Final = re.compile(
+    r"(?<![\w.,/-])(?:\d{1,2}(?:st|nd|rd|th|\.)? (?:of |de )?[^\W\d_]{3,12}\.?,?(?: de)? \d{4}"
+    r"|[^\W\d_]{3,12}\.? \d{1,2}(?:st|nd|rd|th)?,? \d{4}|\d{1,2}([./])\d{1,2}\1\d{4})(?![\w/])"
+)
+_OF: Final = re.compile(r" (?:of|de)(?= )")
 _EXCEL: Final = re.compile(r"(\d{5})(\.\d{1,12})?")
 _EXCEL_DAYS: Final = range(36_526, 73_050)
 """Day numbers of a spreadsheet from 2000 to 2099."""
@@ -58,6 +64,17 @@ def excel_day(text: str) -> date | None:
     if number and int(number[1]) in _EXCEL_DAYS:
         return _EPOCH + timedelta(days=int(number[1]))
     return None
+
+
+def days_in(text: str) -> list[tuple[frozenset[date], int, int]]:
+    """Return the days that a sentence names, each with its readings, and its start and end in the text."""
+    read = []
+    for match in _IN_TEXT.finditer(text):
+        plain = _OF.sub("", match[0])
+        readings = (read_day(plain, order) for order in _ORDERS)
+        if days := frozenset(day for day in readings if day):
+            read.append((days, match.start(), match.end()))
+    return read
 
 
 def read_day(text: str, order: Order | None) -> date | None:

@@ -15,12 +15,13 @@ from callsheet.state.campaigns.reading import plain_words
 
 SINGLE: Final = frozenset({"channel", "company", "product", "sentiment", "visual_style", "month"})
 """Dimensions with one value for each campaign, so that counts of several values can be added."""
-_FIELDS: Final = {
+FIELDS: Final = {
     "channel": "channel",
     "product": "primary_product",
     "sentiment": "imagery_sentiment",
     "visual_style": "imagery_visual_style",
 }
+"""Fields of a campaign by dimension."""
 Campaign = Mapping[str, Any]
 Values = Mapping[str, frozenset[str]]
 """Folded values by dimension; `offer` is with or without, `month` has months such as 2026-03."""
@@ -194,7 +195,7 @@ def has_value(campaign: Campaign, dimension: str, value: str) -> bool:
             return str(campaign["capture_date"]).startswith(value)
         case "offer":
             return (value == "with") == bool(campaign["offer"])
-    own = fold(str(campaign[_FIELDS[dimension]] or ""))
+    own = fold(str(campaign[FIELDS[dimension]] or ""))
     return own == value
 
 

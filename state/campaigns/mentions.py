@@ -90,7 +90,8 @@ ALL: Final = re.compile(
     re.IGNORECASE,
 )
 _IDIOMS: Final = re.compile(
-    r"\b(?:in all|of all|all in all|at all|above all|all (?:the )?year|all told|only (?=\d)|not only"
+    r"\b(?:in all|of all|across all|all in all|at all|above all|all (?:the )?year|all told|not only"
+    r"|only (?=\d|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)"
     r"|once and for all)\b",
     re.IGNORECASE,
 )
@@ -114,13 +115,16 @@ _CLAUSE_END: Final = re.compile(r"[:：,，;；](?!\d)")
 _QUESTION: Final = re.compile(r"[?？]\s*$")
 _PLAIN_NO: Final = re.compile(r"\bno (?:doubt|matter|problem|longer|more than)\b|^no,", re.IGNORECASE)
 MAJORITY: Final = re.compile(
-    r"\b(?:most of|most(?= (?:campaigns|are|ads|run))|mostly|majority|mehrheit|meisten|mayoría"
+    r"\b(?:(?:more than|over) half|mehr als die Hälfte|plus de la moitié|más de la mitad|lion['’]s share"
+    r"|mainly|chiefly|predominantly|primarily|largely|überwiegend|hauptsächlich|principalmente|surtout"
+    r"|most of|most(?= (?:campaigns|are|ads|run))|mostly|majority|mehrheit|meisten|mayoría"
     r"|majorité|plupart"
     r"|maioria|większość|sebagian besar|kebanyakan)\b|大多数|大部分|ส่วนใหญ่",
     re.IGNORECASE,
 )
 LARGEST: Final = re.compile(
-    r"\b(?:most (?:common|frequent|popular|used|often)|the most|largest|biggest|highest"
+    r"\b(?:tops|dominates?|leads (?:with|the)|(?:comes?|came|is|are|ranks?) first|number one"
+    r"|vor allen anderen|most (?:common|frequent|popular|used|often)|the most|largest|biggest|highest"
     r"|häufigste[nrs]?|meistgenutzt\w*"
     r"|más (?:común|frecuente|usado)|plus (?:courant|fréquent|utilisé)e?|mais (?:comum|usado"
     r"|frequente)|najczęst\w+"
@@ -150,10 +154,14 @@ LESS: Final = re.compile(
 )
 FRACTIONS: Final[Mapping[float, re.Pattern[str]]] = {
     50.0: re.compile(
-        r"\b(?:half|hälfte|mitad|moitié|metade|połow[aęy]|setengah|separuh)\b|一半|ครึ่ง", re.IGNORECASE
+        r"(?<!than )(?<!over )(?<!als die )(?<!de la )\b(?:half|hälfte|mitad|moitié|metade|połow[aęy]"
+        r"|setengah|separuh)\b|一半|ครึ่ง",
+        re.IGNORECASE,
     ),
     100 / 3: re.compile(r"\b(?:(?:a|one) third|drittel|tercio|tiers|terço)\b|三分之一", re.IGNORECASE),
     200 / 3: re.compile(r"\b(?:two[- ]thirds|zwei drittel|dos tercios|deux tiers)\b|三分之二", re.IGNORECASE),
+    20.0: re.compile(r"\b(?:(?:a|one) fifth|fünftel|un quinto|un cinquième)\b|五分之一", re.IGNORECASE),
+    10.0: re.compile(r"\b(?:(?:a|one) tenth|zehntel|un décimo|un dixième)\b|十分之一", re.IGNORECASE),
     25.0: re.compile(r"\b(?:(?:a|one) quarter|viertel|un cuarto|un quart)\b|四分之一", re.IGNORECASE),
     75.0: re.compile(
         r"\b(?:three[- ]quarters|drei viertel|tres cuartos|trois quarts)\b|四分之三", re.IGNORECASE
@@ -168,6 +176,7 @@ GOES_ON: Final = re.compile(
     re.IGNORECASE,
 )
 """A statement about the subject before it: it begins with a pronoun or a label, or is an item of a list."""
+IT: Final = re.compile(r"^\W*(?:it|its|it['’]s)\b", re.IGNORECASE)
 THESE: Final = re.compile(
     r"^\W*(?:these|those|they|diese|sie|est[ao]s|ellos|ces|estes|te|ini)\b", re.IGNORECASE
 )
@@ -179,6 +188,7 @@ DONE: Final = re.compile(
     r"|^\W*(?:done|all done|all set|erledigt|hecho|listo|fait|c'est fait|feito|pronto|gotowe|selesai"
     r"|sudah selesai"
     r"|完成了|เสร็จแล้ว)\b"
+    r"|^\W*(?:saved|exported|deleted|removed|sent|emailed|scheduled|imported|updated|renamed|published)\b"
     r"|\b(?:has|have|was|were) (?:now )?(?:been )?(?:saved|exported|deleted|removed|sent|emailed"
     r"|scheduled|imported|uploaded"
     r"|downloaded|renamed|published|launched|paused|booked)\b"
@@ -190,9 +200,17 @@ DONE: Final = re.compile(
 _GIFT: Final = re.compile(
     r"\b(free|complimentary|bonus|gifts?|discounts?|vouchers?|rebates?|giveaways?|giv(?:es?|ing) away"
     r"|waived?|gratis|kostenlose?[nrs]?"
-    r"|geschenkt?|gratuit\w*|regalo|regalan|cadeau|grátis|brinde|darmow\w+|prezent)\b|(免费|赠送|ฟรี|แถม)",
+    r"|(?:ver)?schenk(?:t|en)|geschenkt?|gratuit\w*|regal(?:o|a|an|amos)|cadeau"
+    r"|offr(?:e|ent)(?= (?:une?|des)\b)|grátis|brinde|darmow\w+|prezent)\b|(免费|赠送|ฟรี|แถม)",
     re.IGNORECASE,
 )
+_GIVING: Final = re.compile(
+    r"(?:^|\s{3}|\b(?:it|they|which|that|who|and|also|banks?|cards?|accounts?|ads?"
+    r"|campaigns?)\s)(?:offers?|gives?|includes?|throws? in|comes? with|hands? out|adds?)\s([^.,;:!?]{1,80})",
+    re.IGNORECASE,
+)
+"""A verb of giving after a subject, with what is given; names of companies are blanks."""
+_AFTER_GIVEN: Final = re.compile(r"\b(?:to|for|with|when|on|in|of|by|as|at|from|if|and|or)\b", re.IGNORECASE)
 _AFTER_GIFT: Final = 3
 """Words after a word for a gift that say what it is."""
 _DATE: Final = re.compile(
@@ -336,6 +354,12 @@ def clause_end(text: str, pattern: re.Pattern[str]) -> int:
     return end.start() if end else len(text) if match else 0
 
 
+def clause_spans(text: str) -> list[tuple[int, int]]:
+    """Return the start and end of every clause: what stands between colons, commas and semicolons."""
+    ends = [match.start() for match in _CLAUSE_END.finditer(text)]
+    return [*zip([0, *ends], [*ends, len(text)], strict=True)]
+
+
 def without_offer(text: str) -> str:
     """Return the text without a question, or the clause that says what can be done; both claim nothing."""
     if _QUESTION.search(text):
@@ -385,7 +409,20 @@ def unknown_gifts(text: str, known: frozenset[str]) -> list[str]:
             word[:PREFIX].casefold() not in known for word in words
         ):
             gifts.append(" ".join([match[0], *words]))
+    for match in _GIVING.finditer(text):
+        given = _WORD.findall(_AFTER_GIVEN.split(match[1])[0])
+        words = [word for word in given if word.casefold() not in _SMALL | _GENERAL]
+        if words and not any(word[:PREFIX].casefold() in known for word in words):
+            gifts.append(" ".join(words))
     return gifts
+
+
+_GENERAL_TEXT: Final = """
+every each all many several some more customer customers people clients new kind kinds range variety mix
+number choice sorts types different
+"""
+_GENERAL: Final = frozenset(_GENERAL_TEXT.split())
+"""Words beside a gift that are none."""
 
 
 _SMALL: Final = frozenset(

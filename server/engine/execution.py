@@ -252,7 +252,8 @@ class RunExecution:
             # Only before this run's first checkpoint; later it would fork from the old one again.
             config["configurable"] |= self.run.request.get("checkpoint") or {}
         if self._continues:
-            await self._saver.akeep_pending(config)
+            state = before or await self.graph.aget_state(config)
+            await self._saver.akeep_pending(config, state.tasks)
         translator = self._translator()
         await self._recall_events(before)
         await self._publish_answers()

@@ -1,12 +1,14 @@
 """Deletion, pruning, copying and sizes of threads."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from langgraph.types import PregelTask
+
 from callsheet.state.errors import Invalid
 from callsheet.storage.checkpoints import thread_index
-from callsheet.storage.checkpoints.codec import decode_name, encode_name
+from callsheet.storage.checkpoints.codec import NUL, decode_name, encode_name
 from callsheet.storage.checkpoints.context import CheckpointRef, Operation, SaverContext
 from callsheet.storage.checkpoints.lua import HEADERS, THREAD
 from callsheet.storage.checkpoints.message_log import new_mark
@@ -155,14 +157,20 @@ return sweep(kept, ARGV[1])
 )
 
 _PENDING: Final = r"""
--- The pending writes from before a run: the run, and for each checkpoint its field and its writes.
+-- The pending writes from before a run: the run, how the namespaces of its tasks begin, and for each
+-- checkpoint its field and its writes.
 local PENDING = '\1p'
 
-local function newest_fields()
-  local fields, seen, all = {}, {}, members()
-  for at = #all, 1, -1 do
-    local name = namespace(all[at])
-    if not seen[name] then seen[name] = true; fields[#fields + 1] = field_of(all[at]) end
+-- The newest checkpoints of the main graph and of the namespaces that begin so; no other subgraphs are read.
+local function newest_fields(beginnings)
+  local fields = newest('')
+  for _, text in ipairs(beginnings) do
+    local bound = text .. '\255'
+    while bound do
+      local member = redis.call('ZREVRANGEBYLEX', ids, '(' .. bound, '[' .. text, 'LIMIT', 0, 1)[1]
+      if member then fields[#fields + 1] = field_of(member) end
+      bound = member and namespace(member)
+    end
   end
   return fields
 end
@@ -183,10 +191,10 @@ end
 local function restore_pending(run)
   local before = pending_before(run)
   if not before then return end
-  for _, field in ipairs(newest_fields()) do
+  for _, field in ipairs(newest_fields(before[2])) do
     redis.call('ZREMRANGEBYLEX', writes, writes_range(field))
   end
-  for at = 2, #before do
+  for at = 3, #before do
     redis.call('ZREMRANGEBYLEX', writes, writes_range(before[at][1]))
     add_pending(before[at][1], before[at], 2)
   end
@@ -211,9 +219,10 @@ end
 
 -- A task that did not end, and asks what it asked before the run, has the answers from before the run.
 local function withdraw_answers(run)
-  local before, earlier, fields = pending_before(run), {}, newest_fields()
+  local before, earlier = pending_before(run), {}
   if not before then return 0 end
-  for at = 2, #before do
+  local fields = newest_fields(before[2])
+  for at = 3, #before do
     local field = table.remove(before[at], 1)
     earlier[field] = tasks_of(field, before[at])
     fields[#fields + 1] = field
@@ -241,7 +250,9 @@ if fenced(epoch) then return -2 end
 if redis.call('EXISTS', records) == 0 then return 0 end
 -- An earlier attempt at the run may have left its answers.
 if withdraw_answers(run) == 1 then return 0 end
-local fields, kept = newest_fields(), {run}
+local beginnings = {}
+for at = 4, #ARGV do beginnings[at - 3] = ARGV[at] end
+local fields, kept = newest_fields(beginnings), {run, beginnings}
 if given ~= '' then fields[#fields + 1] = given end
 for _, field in ipairs(fields) do
   local pending = pending_at(field)
@@ -355,17 +366,27 @@ def delete(context: SaverContext, thread: str) -> Operation[None]:
     context.logs.remove(thread)
 
 
-def keep_pending(context: SaverContext, ref: CheckpointRef, run: str, fence: AttemptFence) -> Operation[None]:
-    """Keep the pending writes from before a run that continues the thread's state.
+def keep_pending(
+    context: SaverContext, ref: CheckpointRef, run: str, tasks: Sequence[PregelTask], fence: AttemptFence
+) -> Operation[None]:
+    """Keep the pending writes from before a run that continues with these tasks of the thread's state.
 
     The run adds its own to them, at checkpoints of earlier runs: `delete_for_runs` restores what there was.
     Another attempt at the run begins as `withdraw_answers`. Raises `Fenced`.
     """
     given = ref.field if ref.checkpoint else b""
+    beginnings = sorted({text for task in tasks for text in _subgraphs_of(task)})
     own_keys = (*context.policy.keys(ref.thread), fence.key)
-    (reply,) = yield [ScriptCall(_KEEP_PENDING, own_keys, (fence.epoch, encode_name(run), given))]
+    arguments = (fence.epoch, encode_name(run), given, *beginnings)
+    (reply,) = yield [ScriptCall(_KEEP_PENDING, own_keys, arguments)]
     if reply == FENCED:
         raise takeover_error(ref.thread)
+
+
+def _subgraphs_of(task: PregelTask) -> Iterator[bytes]:
+    """Yield how the namespaces of a task's subgraphs begin; one that keeps its own state has no task's id."""
+    name = encode_name(task.name)
+    yield from (name + encode_name(f":{task.id}"), name + NUL, name + b"|")
 
 
 def withdraw_answers(context: SaverContext, thread: str, run: str, fence: AttemptFence) -> Operation[None]:

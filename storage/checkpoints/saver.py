@@ -17,6 +17,7 @@ from langgraph.checkpoint.base import (
     get_checkpoint_metadata,
 )
 from langgraph.checkpoint.serde.base import SerializerProtocol
+from langgraph.types import PregelTask
 from redis.asyncio import Redis, RedisCluster
 
 from callsheet import storage
@@ -232,14 +233,14 @@ class RedisSaver(BaseCheckpointSaver[int]):
         """Delete every checkpoint whose metadata has one of the run ids."""
         await self._execute(maintenance.delete_for_runs(self._context, run_ids))
 
-    async def akeep_pending(self, config: RunnableConfig) -> None:
-        """Keep the thread's pending writes as they are before the config's run, for `adelete_own_run`.
+    async def akeep_pending(self, config: RunnableConfig, tasks: Sequence[PregelTask]) -> None:
+        """Keep the pending writes of a thread's tasks as they are before the config's run.
 
-        Raises `Fenced` if a later attempt has the thread.
+        `adelete_own_run` restores them. Raises `Fenced` if a later attempt has the thread.
         """
         ref, run = checkpoint_ref(config), str(config["configurable"]["run_id"])
         if fence := self._fence_of(config, ref.thread):
-            await self._execute(maintenance.keep_pending(self._context, ref, run, fence))
+            await self._execute(maintenance.keep_pending(self._context, ref, run, tasks, fence))
 
     async def awithdraw_answers(self, config: RunnableConfig) -> None:
         """Have the questions wait that the config's run has answered in a task that did not end.

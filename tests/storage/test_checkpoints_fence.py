@@ -166,9 +166,10 @@ async def test_an_answer_that_is_withdrawn_or_rolled_back_leaves_all_earlier_one
     await set_epoch(storage, 1)
 
     async def answer(run: str, **by_question: str) -> Any:
-        waiting = {one.value[:-1]: one.id for one in (await graph.aget_state(config())).interrupts}
+        state = await graph.aget_state(config())
+        waiting = {one.value[:-1]: one.id for one in state.interrupts}
         own = config(__attempt=1, run_id=run)
-        await saver.akeep_pending(own)
+        await saver.akeep_pending(own, state.tasks)
         resume: Any = Command(resume={waiting[name]: text for name, text in by_question.items()})
         await graph.ainvoke(resume, {**own, "metadata": {"run_id": run}}, durability="sync")
         return (await graph.aget_state(config())).values["answers"]
@@ -185,7 +186,43 @@ async def test_an_answer_that_is_withdrawn_or_rolled_back_leaves_all_earlier_one
     await saver.adelete_own_run(config(__attempt=1, run_id="last"))
     assert await answer("other", where="there") == [["Ann"], ["today", "there"]]
     with pytest.raises(Fenced):
-        await saver.akeep_pending(config(__attempt=0, run_id="late"))
+        await saver.akeep_pending(config(__attempt=0, run_id="late"), ())
     with pytest.raises(Fenced):
         await saver.awithdraw_answers(config(__attempt=0, run_id="late"))
+    await saver.aclose()
+
+
+def ask(state: AnswerState) -> AnswerState:
+    return {"answers": [[interrupt("Who?")]]}
+
+
+async def test_an_answer_reads_none_of_the_subgraphs_of_earlier_turns(
+    storage: Storage, saver: RedisSaver
+) -> None:
+    inner = StateGraph(AnswerState)
+    inner.add_node("ask", ask)
+    inner.add_edge(START, "ask")
+    outer = StateGraph(AnswerState)
+    outer.add_node("inner", inner.compile())
+    outer.add_edge(START, "inner")
+    graph = outer.compile(checkpointer=saver)
+    await set_epoch(storage, 1)
+
+    async def commands() -> dict[str, int]:
+        stats = await storage.redis.info("commandstats")
+        return {
+            name: stats.get(f"cmdstat_{name}", {}).get("calls", 0) for name in ("zrange", "zrevrangebylex")
+        }
+
+    graph_input: Any = {"answers": []}
+    counts = []
+    for turn in ("first", *map(str, range(20)), "last"):
+        await graph.ainvoke(graph_input, config(__attempt=1, run_id=turn))
+        tasks = (await graph.aget_state(config())).tasks
+        before = await commands()
+        await saver.akeep_pending(config(__attempt=1, run_id=f"{turn}'s answer"), tasks)
+        after = await commands()
+        counts.append({name: after[name] - before[name] for name in before})
+        await graph.ainvoke(Command(resume="yes"), config(__attempt=1, run_id=f"{turn}'s answer"))
+    assert counts == [{"zrange": 0, "zrevrangebylex": 5}] * len(counts)
     await saver.aclose()

@@ -93,7 +93,8 @@ async def export_artefact_lines(
 async def _everything(
     source: ExportSource, artefact: Artefact, owner: str, plans: Iterable[Mapping[str, Any]]
 ) -> AsyncIterator[_Line]:
-    """Yield the lines of an artefact, with these plans."""
+    """Yield the lines of an artefact, with these plans; raise `Missing` for one that is deleted meanwhile."""
+    before = await artefact.meta()
     async for line in _artefact(source, artefact):
         yield line
     for plan in plans:
@@ -102,6 +103,10 @@ async def _everything(
         yield line
     async for line in _files(source.storage, artefact):
         yield line
+    after = await artefact.meta()
+    # What was read last may be missing already.
+    if "deleting" in after or not before or after.get("createdMs") != before["createdMs"]:
+        raise artefact.missing_artefact()
 
 
 async def _checkpoints(saver: BaseCheckpointSaver[int], thread: str) -> list[CheckpointTuple]:

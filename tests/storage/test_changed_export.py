@@ -62,6 +62,16 @@ async def test_a_picture_that_is_deleted_during_an_export_leaves_a_file_that_can
     assert (done["imported"]["thread"], done["leftOut"]) == (1, [])
 
 
+async def test_an_ad_that_is_deleted_during_an_export_is_not_in_the_file_without_its_versions(
+    client: CountingClient, proxy: HoldingProxy
+) -> None:
+    """It was imported elsewhere as a conversation about an empty ad."""
+    await generate_ad(client.http)
+    content = await export_while(proxy, keys.mixer("ad", "ad-1"), client, "/api/artefacts/ad/ad-1")
+    types = [json.loads(line)["type"] for line in content.splitlines()]
+    assert types == ["header", "end"]
+
+
 async def test_a_thread_whose_draft_is_deleted_during_an_export_is_named_as_left_out(
     client: CountingClient, proxy: HoldingProxy, storage: Storage
 ) -> None:

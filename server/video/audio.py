@@ -30,7 +30,7 @@ MAX_S: Final = 300.0
 """Longest film whose sound is rendered, by its frames and the estimated time of its words."""
 _SPEECH_MAX_S: Final = 2 * MAX_S
 """Longest film with the words as they were spoken, which may take longer than estimated."""
-_VERSION: Final = 1
+_VERSION: Final = 2
 """Version of the rendering: another one makes every sound again."""
 _LIMITS: Final = TaskLimits(memory_bytes=3 * 2**29, cpu_s=180.0, output_bytes=60_000_000)
 
@@ -43,6 +43,15 @@ class FilmSound(BaseModel):
     narration: bool = Field(default=True, description="False leaves out the words of narrated scenes")
     music: str = Field("", max_length=500, description="Description of a bed of music, such as calm; or none")
     format: Literal["mp3", "ogg", "wav"] = "mp3"
+
+
+class SpokenText(TypedDict):
+    """A text of a narrated scene, with the seconds of the film at which it is spoken."""
+
+    start: float
+    end: float
+    text: str
+    """As it is written, not as a name is respelled."""
 
 
 class FilmSoundRendering(TypedDict):
@@ -61,6 +70,8 @@ class FilmSoundRendering(TypedDict):
     truePeakDbtp: float | None
     notices: list[str]
     """Sentences on the voice that speaks and the music that is heard."""
+    words: list[SpokenText]
+    """Of the captions, in order; empty without narration."""
 
 
 @dataclass(frozen=True)
@@ -127,8 +138,12 @@ def _lines(scene: Scene, names: Mapping[str, str], speech: SpeechEngines) -> lis
     audio = scene.audio
     if audio is None or not audio.spokenLanguage:
         return []
-    texts = [respell(text, names) for text in audio.description.splitlines() if text.strip()]
+    texts = [respell(text, names) for text in _texts(scene)]
     return narrator_lines(texts, audio.spokenLanguage, speech)
+
+
+def _texts(scene: Scene) -> list[str]:
+    return [text for text in scene.audio.description.splitlines() if text.strip()] if scene.audio else []
 
 
 def _place(scene: Scene) -> dict[str, Any]:
@@ -198,6 +213,12 @@ async def _render(score: FilmScore, report: Report) -> RecordingRecord:
 def _view(score: FilmScore, record: RecordingRecord) -> FilmSoundRendering:
     details, project_id = record["details"], score.ref.artefact.id
     query = {name: str(value).lower() for name, value in score.request.model_dump().items() if value != ""}
+    texts = [
+        text
+        for scene, of_scene in zip(score.scenes, score.lines, strict=True)
+        if of_scene
+        for text in _texts(scene)
+    ]
     return FilmSoundRendering(
         projectId=project_id,
         url=f"/api/projects/{quote(project_id, safe='')}/film/audio?{urlencode(query)}",
@@ -208,4 +229,8 @@ def _view(score: FilmScore, record: RecordingRecord) -> FilmSoundRendering:
         loudnessLufs=details["loudnessLufs"],
         truePeakDbtp=details["truePeakDbtp"],
         notices=details["notices"],
+        words=[
+            SpokenText(start=round(start, 3), end=round(end, 3), text=text.strip())
+            for (start, end), text in zip(details["spans"], texts, strict=True)
+        ],
     )

@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import AsyncIterator
+from itertools import pairwise
 from typing import Any
 
 import httpx
@@ -68,6 +69,13 @@ async def test_a_film_of_a_lesson_speaks_its_sentences_in_their_scenes_with_musi
     for start, end in zip([0.0, *ends], ends, strict=False):
         scene = np.abs(samples[round(start * rate) : round(end * rate)])
         assert scene.max() > 0.1, f"the scene at {start} s is silent"
+    exported = (await client.get("/api/projects/film/export")).json()["scenes"]
+    written = [scene["audio"]["description"] for scene in exported]
+    assert [one["text"] for one in narrated["words"]] == "\n".join(written).split("\n")
+    for one in narrated["words"]:
+        spoken = np.abs(samples[round(one["start"] * rate) : round(one["end"] * rate)])
+        assert spoken.max() > 0.1, one
+    assert all(one["end"] <= after["start"] for one, after in pairwise(narrated["words"]))
     both = await render(client, music="calm piano")
     assert both["frames"] == narrated["frames"]
     assert any("calm" in notice for notice in both["notices"])
@@ -75,7 +83,7 @@ async def test_a_film_of_a_lesson_speaks_its_sentences_in_their_scenes_with_musi
     gap = slice(round((ends[0] - 0.3) * rate), round((ends[0] - 0.1) * rate))
     assert np.abs(samples[gap]).max() < 0.001 < np.abs(quiet[gap]).max()
     alone = await render(client, narration=False, music="calm piano")
-    assert alone["frames"] == lengths
+    assert (alone["frames"], alone["words"]) == (lengths, [])
 
 
 async def test_a_film_of_scenes_without_words_has_music_alone_or_is_refused(

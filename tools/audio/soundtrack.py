@@ -28,7 +28,7 @@ def score_film(
     max_s: float,
     options: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Return the finished file as Base64, what was measured on it, and the frames of each scene.
+    """Return the finished file as Base64, what was measured on it, frames of scenes and times of lines.
 
     `data` has the speech of each line in a row. A scene has `frames`, the frame `start` of its words, their
     `volume`, and the bytes of each line (`sizes`); it is held until its words are spoken. Raises `Oversized`
@@ -54,9 +54,10 @@ def score_film(
     mixed = np.zeros((math.ceil(sum(frames) * RATE / FPS), 2), np.float32)
     for at, clip, volume in words:
         add(mixed, clip * np.float32(volume), at, 0.0)
-    notes = _add_music(mixed, music, [(at, at + len(clip) / RATE) for at, clip, _ in words])
+    spans = [(at, at + len(clip) / RATE) for at, clip, _ in words]
+    notes = _add_music(mixed, music, spans)
     report(1, _STEPS)
-    return finish(mixed, options) | {"frames": frames, "notes": notes}
+    return finish(mixed, options) | {"frames": frames, "notes": notes, "spans": spans}
 
 
 def _add_music(mixed: Samples, music: str, speech: Sequence[tuple[float, float]]) -> list[str]:

@@ -126,8 +126,8 @@ export function drawFrame(ctx: Context, film: Film, frame: number) {
 }
 
 /** What is heard: the words of narrated scenes, a described bed of music, or both. */
-export interface Sound { narration: boolean; music: string }
-interface Rendering { url: string; frames: number[]; notices: string[] }
+export interface Sound { narration: boolean; music: string; onWords?: (words: Rendering["words"]) => void }
+interface Rendering { url: string; frames: number[]; notices: string[]; words: { start: number; end: number; text: string }[] }
 
 async function read<T>(url: string, body?: unknown): Promise<T> {
   const init = { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };
@@ -153,7 +153,7 @@ export async function readSound(address: string, sound: Sound, scenes: FilmScene
     const rendered = await read<Rendering>(`${address}/render`, sound);
     const file = await (await load(rendered.url)).arrayBuffer();
     const samples = await new OfflineAudioContext(2, 1, RATE).decodeAudioData(file);
-    notices.push(...rendered.notices);
+    notices.push(...rendered.notices); sound.onWords?.(rendered.words);
     scenes.forEach((scene, i) => { scene.frames = rendered.frames[i] ?? scene.frames; });
     return samples;
   } catch (error) { notices.push(`The film has no sound: ${(error as Error).message}`); }

@@ -369,6 +369,9 @@ test("a film has the words of its scenes and the chosen music on a track of soun
   const file = await (await saved).path();
   await tab.getByText("Preview voice: preview voice 1 speaks").waitFor();
   await tab.getByText("The music is the bed calm/").waitFor();
+  const [subtitles] = await Promise.all([tab.waitForEvent("download"), tab.getByRole("link", { name: "Captions" }).click()]);
+  assert.match(subtitles.suggestedFilename(), /\.srt$/);
+  assert.match(await readFile(await subtitles.path(), "utf8"), /^1\n00:00:00,\d{3} --> 00:00:0[1-5],\d{3}\nPlants make their own food\.\n$/);
   const bytes = await readFile(file);
   const input = new Input({ formats: [WEBM], source: new BufferSource(bytes) });
   const [video, audio] = [await input.getPrimaryVideoTrack(), await input.getPrimaryAudioTrack()];

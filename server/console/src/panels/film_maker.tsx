@@ -1,20 +1,29 @@
 // Makes a film of a video in the browser: what is heard in it is chosen here, and the encoder loaded when it is wanted.
-import { useState } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
 import { attempt, mayWrite } from "../store.ts";
 import { Icon } from "../ui/icon.tsx";
+import { captions, type SpokenText } from "./captions.ts";
 
 /** Moods of the server's library of beds. */
 const BEDS = ["calm", "tender", "happy", "nostalgic", "energetic"];
 
-export function FilmMaker({ project, narrated, empty }: { project: string; narrated: boolean; empty: boolean }) {
+function CaptionsLink({ title, words }: { title: string; words: SpokenText[] }) {
+  const url = useMemo(() => URL.createObjectURL(new Blob([captions(words)], { type: "application/x-subrip" })), [words]);
+  useEffect(() => () => URL.revokeObjectURL(url), [url]);
+  return <a class="button" href={url} download={`${title}.srt`}><Icon name="down" size={16} />Captions</a>;
+}
+
+export function FilmMaker({ project, title, narrated, empty }: { project: string; title: string; narrated: boolean; empty: boolean }) {
   const [speaks, speak] = useState(true);
   const [music, setMusic] = useState("");
   const [part, setPart] = useState<number | null>(null);
   const [notices, note] = useState<string[]>([]);
+  const [words, onWords] = useState<SpokenText[]>([]);
   const make = async () => {
     setPart(0);
+    onWords([]);
     const narration = narrated && speaks && mayWrite.value;
-    const sound = narration || music ? { narration, music } : null;
+    const sound = narration || music ? { narration, music, onWords } : null;
     note((await attempt(import("../../film/film.ts").then(({ saveFilm }) => saveFilm(project, sound, setPart)))) ?? []);
     setPart(null);
   };
@@ -25,6 +34,7 @@ export function FilmMaker({ project, narrated, empty }: { project: string; narra
         <button type="button" class="button" disabled={part !== null || empty} title="A film of 1280 × 720, made in this browser" onClick={() => void make()}>
           <Icon name="film" size={16} />{part === null ? "Save as WebM" : `${Math.round(100 * part)} %`}
         </button>
+        {part === null && words.length > 0 && <CaptionsLink title={title} words={words} />}
         {mayWrite.value && <>
           {narrated && <label class="check"><input type="checkbox" checked={speaks} onChange={(event) => speak(event.currentTarget.checked)} /><span>Narration</span></label>}
           <label class="ad-player-part">

@@ -14,7 +14,7 @@ import type { PanelEntry, PanelProps } from "./panel.ts";
 import { TakeWithYou } from "./take_with_you.tsx";
 
 interface Scene { id: string; position: number | null; name: string; versionId: string; durationSeconds: number; summary: string; narrated: boolean; updatedAt: string; locked: boolean }
-interface Project { id: string; name: string; scenes: Scene[]; canUndo: boolean; canRedo: boolean }
+interface Project { id: string; title: string; scenes: Scene[]; canUndo: boolean; canRedo: boolean }
 
 /** A scene's own page, drawn small; it plays while it is looked at or pointed to. */
 export function Picture({ src, title, width }: { src: string; title: string; width: number }) {
@@ -117,7 +117,7 @@ function VideoPanel(props: PanelProps) {
             ))}
           </ol>
         )}
-      <FilmMaker project={props.id} narrated={project.scenes.some((one) => one.narrated)} empty={ids.length === 0} />
+      <FilmMaker project={props.id} title={project.title} narrated={project.scenes.some((one) => one.narrated)} empty={ids.length === 0} />
       {ids.length > 0 && <TakeWithYou files={[
         ["Timeline", path`/api/projects/${props.id}/timeline.otio`, "OpenTimelineIO, for editing programs"],
         ["Preview", path`/api/projects/${props.id}/preview`, "HTML that plays"],

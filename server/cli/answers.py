@@ -112,7 +112,7 @@ def question_line(value: Any) -> str:
 def _words(value: Any) -> str:
     if not isinstance(value, Mapping):
         return str(value)
-    return questions.full_text(value) or json.dumps(value, ensure_ascii=False)
+    return questions.full_text(value) or questions.sentence(value)
 
 
 def _option(args: Args, value: Any) -> str | None:

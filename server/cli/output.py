@@ -99,7 +99,7 @@ def facts(rows: Mapping[str, Any]) -> Table:
     table.add_column(overflow="fold")
     for name, value in rows.items():
         if value not in (None, ""):
-            table.add_row(name, value if isinstance(value, Text) else text(value))
+            table.add_row(text(name), value if isinstance(value, Text) else text(value))
     return table
 
 

@@ -110,6 +110,12 @@ def _cell_text(value: Any) -> Any:
     return ", ".join(map(str, value)) if isinstance(value, list) else value
 
 
+_WORDS: Final = ("question", "title")
+"""Fields in which a question has its words, where it has no message."""
+_ANSWER_FIELDS: Final = ("effect", "choices", "options", "facts", "response_schema")
+"""Fields that are shown as effect, choices and shape of the answer."""
+
+
 def question_parts(value: Any) -> Iterator[RenderableType]:
     """Yield what is needed to answer the question of an interrupt."""
     if not isinstance(value, Mapping):
@@ -119,8 +125,20 @@ def question_parts(value: Any) -> Iterator[RenderableType]:
         yield offered_facts(value)
     if value.get("images"):
         yield images_table(value["images"])
-    yield text(questions.full_text(value) or value, "bold yellow")
+    if words := questions.full_text(value):
+        yield text(words, "bold yellow")
+    else:
+        yield from _own_question(value)
     yield from answer_parts(value)
+
+
+def _own_question(value: Mapping[str, Any]) -> Iterator[RenderableType]:
+    """Yield the words of a question of any other form, and its fields that no part of the answer shows."""
+    words = [str(value[name]) for name in _WORDS if value.get(name)][:1]
+    yield from (text(one, "bold yellow") for one in words)
+    rest = {name: _choice_text(one) for name, one in value.items() if name not in {*_WORDS, *_ANSWER_FIELDS}}
+    if rest:
+        yield facts(rest)
 
 
 def answer_parts(value: Any) -> Iterator[RenderableType]:

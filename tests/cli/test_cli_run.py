@@ -273,6 +273,14 @@ def test_invalid_arguments_are_refused_and_nothing_is_written(
     assert json.loads(run_command("threads", "list", "--json").out) == []
 
 
+def test_a_question_of_any_form_is_shown_in_its_words_beside_its_fields(run_command: RunCommand) -> None:
+    first = run_command("run", "tables", "--input", '{"guests": 4}').out
+    lines = [" ".join(line.split()) for line in first.splitlines()]
+    assert [line for line in lines if "table?" in line or "guests" in line] == ["Which table?", "guests 4"]
+    assert "Which table?" in run_command("questions", "list").out
+    assert "{" not in run_command("questions", "list").out + first
+
+
 def test_an_error_of_a_graphs_own_code_is_shown_with_its_kind_and_its_node(run_command: RunCommand) -> None:
     failed = run_command("run", "prices", "--input", '{"prices": {}}')
     assert_refused(failed, "node 'look_up' of graph 'prices' failed: KeyError: 'soup'", "the server's log")

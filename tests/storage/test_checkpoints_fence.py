@@ -169,8 +169,9 @@ async def test_an_answer_that_is_withdrawn_or_rolled_back_leaves_all_earlier_one
         waiting = {one.value[:-1]: one.id for one in (await graph.aget_state(config())).interrupts}
         own = config(__attempt=1, run_id=run)
         await saver.akeep_pending(own)
+        own["metadata"] = {"run_id": run}
         resume: Any = Command(resume={waiting[name]: text for name, text in by_question.items()})
-        await graph.ainvoke(resume, {**own, "metadata": {"run_id": run}}, durability="sync")
+        await graph.ainvoke(resume, own, durability="sync")
         return (await graph.aget_state(config())).values["answers"]
 
     graph_input: Any = {"answers": []}

@@ -189,3 +189,22 @@ async def test_a_cancelled_run_whose_graph_does_not_load_any_more_ends_as_cancel
         await worker.execute("t", asking.id)
         run = await worker.runs.find("t", asking.id)
         assert (run.status if run else "") == ("interrupted" if action == "interrupt" else "")
+
+
+@pytest.mark.parametrize("action", ["interrupt", "rollback"])
+async def test_a_cancelled_run_whose_graph_no_process_serves_any_more_ends(
+    storage: Storage, action: Action
+) -> None:
+    """It held its thread until somebody cancelled it once more."""
+    runs = Runs(storage, lease_s=0.2)
+    asking = request(input={"answers": []})
+    await runs.create(asking)
+    assert isinstance(await runs.claim("t", asking.id), RunAttempt)
+    assert await runs.cancel("t", asking.id, action) == ("asked", ""), "its process may be alive"
+    await runs.schedule_check("t", asking.id, 0)
+    async with running_worker(storage, {}, OPTIONS) as worker:
+
+        async def has_ended() -> bool:
+            return await worker.runs.has_ended("t", asking.id)
+
+        await eventually(has_ended, "the run is cancelled")

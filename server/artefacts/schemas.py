@@ -266,7 +266,7 @@ class ImportedData(TypedDict):
     imported: dict[str, int]
     """Number of records by kind; `thread` counts threads, and artefacts whose thread was deleted."""
     leftOut: list[LeftOut]
-    """What the export has left out, and the threads whose id was used during the import."""
+    """Left out by the export; and the threads whose id was used during the import."""
 
 
 StepCounts = Annotated[

@@ -8,10 +8,11 @@ from typing import Any, Final, cast
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
+from callsheet.server.engine import answers
 from callsheet.server.engine.background import BackgroundTasks
 from callsheet.server.engine.cancellation import cancelled_outcome
 from callsheet.state.errors import Busy, Conflict, Fenced, Missing
-from callsheet.storage import tool_calls
+from callsheet.storage import questions, tool_calls
 from callsheet.storage.artefacts.artefacts import delete_bound
 from callsheet.storage.checkpoints import RedisSaver
 from callsheet.storage.redis import health
@@ -88,11 +89,15 @@ class RunFinalizer:
         try:
             saver = cast("RedisSaver", self._saver)
             outcome = await cancelled_outcome(self._runs, saver, attempt, ending)
+            record = await self._runs.get(attempt.thread, attempt.run)
+            changes_questions = await answers.update_waiting(self._storage, record, attempt, outcome)
             following = await self._runs.finish(attempt, outcome)
         except Fenced:
             # The attempt that has the thread by now finds the cancellation, and does the same.
             return "asked", ""
         await self._runs.schedule_check(attempt.thread, attempt.run, 0)
+        if changes_questions:
+            self.start_task(questions.announce(self._storage, record.owner))
         return "ended", following
 
     def start(self, thread: str, run: str) -> None:

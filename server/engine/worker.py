@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, TypeVar, cast
 
-from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.pregel import Pregel
 from langgraph.types import StateSnapshot
@@ -261,7 +260,7 @@ class Worker:
 
     async def state(self, thread: Thread) -> StateSnapshot:
         """Return the newest state of a thread; raises as `build_state`."""
-        return await build_state(self.graphs[thread.graph], _config(thread.id))
+        return await build_state(self.graphs[thread.graph], {"configurable": {"thread_id": thread.id}})
 
     async def work(self) -> None:
         """Execute submitted runs until cancelled, then hand over those in progress."""
@@ -344,6 +343,9 @@ class Worker:
         """Return a run, queued if it has become due; raise `Redeliver` if its graph is not served here."""
         record = await self.runs.find(thread, run)
         if record and record.graph not in self.graphs:
+            # A run that is cancelled ends without its graph.
+            if record.cancel and await self.cancel(thread, run, record.cancel):
+                return None
             raise Redeliver(f"this process does not serve graph {record.graph!r}")
         if record and record.due_ms:
             await self.runs.admit(thread, run)
@@ -594,7 +596,3 @@ def _attach(graph: Pregel[Any, Any], saver: BaseCheckpointSaver[Any]) -> Pregel[
     if copied.checkpointer is not saver:
         raise Broken(f"graph {graph.name!r} did not take the saver")
     return mark(copied, factory_of(graph))
-
-
-def _config(thread: str) -> RunnableConfig:
-    return {"configurable": {"thread_id": thread}}

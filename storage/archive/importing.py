@@ -1,6 +1,7 @@
 """Import of a thread from a file: all of it or nothing, and never over existing data."""
 
 import json
+import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -285,6 +286,11 @@ class Importer:
         names = [keys.thread_meta(hold.thread), keys.run_keys(hold.thread).lease]
         if file.thread.interrupts:
             await questions.note_waiting(self._storage, hold.owner, hold.thread)
+        if file.thread.ttl:
+            # First, so that a thread that is complete expires.
+            lifetime, now_ms = file.thread.ttl.model_dump(), int(time.time() * 1000)
+            record = Thread(hold.thread, hold.owner, updated_ms=now_ms, ttl=lifetime)
+            await threads.schedule_expiry(self._storage, record, only_new=True)
         publication = ScriptCall(_PUBLISH, names, [hold.epoch, hold.token, _UNFINISHED, *fields])
         redis, thread = self._storage.redis, hold.thread
         if not await thread_search.write_announced(redis, hold.owner, thread, publication):

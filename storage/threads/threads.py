@@ -3,6 +3,7 @@
 import hmac
 import json
 import secrets
+import time
 import uuid
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -220,6 +221,8 @@ async def create(storage: Storage, new: NewThread, *, or_get: bool = False) -> T
     Raises `Conflict` for an id in use.
     """
     ttl = json.dumps(new.ttl) if new.ttl else ""
+    # First, so that a thread that exists expires. An entry without a thread is dropped when it is due.
+    await schedule_expiry(storage, _new_record(new, int(time.time() * 1000)), only_new=True)
     args = [new.token, new.owner, new.graph, json.dumps(new.metadata), ttl, new.own_run]
     call = ScriptCall(_CREATE, [keys.thread_meta(new.id)], args)
     created_ms = await thread_search.write_announced(storage.redis, new.owner, new.id, call)
@@ -528,10 +531,11 @@ def missing_thread(thread_id: str) -> Missing:
     return Missing(f"there is no thread {thread_id[:255]!r}", remedy="check the id, or start a new one")
 
 
-async def schedule_expiry(storage: Storage, record: Thread) -> None:
-    """List the thread among those that expire, if it does. Twice is safe."""
+async def schedule_expiry(storage: Storage, record: Thread, *, only_new: bool = False) -> None:
+    """List the thread among those that expire, if it does; `only_new` keeps a known time. Twice is safe."""
     if record.expires_ms is not None:
-        await storage.redis.zadd(keys.THREADS_EXPIRING, {_expiry_member(record): record.expires_ms})
+        entry = {_expiry_member(record): record.expires_ms}
+        await storage.redis.zadd(keys.THREADS_EXPIRING, entry, nx=only_new)
 
 
 def _new_record(new: NewThread, now_ms: int) -> Thread:

@@ -8,13 +8,14 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.pregel import Pregel
 from langgraph.types import interrupt
 
+from callsheet.nodes.node import EPOCH_KEY
 from callsheet.server.artefacts.service import RequestContext, resume_fields, run_request
 from callsheet.server.engine.encoding import sha256_of
 from callsheet.server.engine.execution import pending_interrupts
 from callsheet.server.engine.graph_factory import GraphFactory, mark
 from callsheet.server.engine.worker import Worker, WorkerOptions, running_worker
 from callsheet.state.owners import LOCAL
-from callsheet.storage import Storage
+from callsheet.storage import Storage, questions
 from callsheet.storage.runs.records import Action, RunAttempt, RunRequest
 from callsheet.storage.runs.runs import Runs
 from callsheet.storage.threads import threads
@@ -189,3 +190,43 @@ async def test_a_cancelled_run_whose_graph_does_not_load_any_more_ends_as_cancel
         await worker.execute("t", asking.id)
         run = await worker.runs.find("t", asking.id)
         assert (run.status if run else "") == ("interrupted" if action == "interrupt" else "")
+
+
+@pytest.mark.parametrize("action", ["interrupt", "rollback"])
+async def test_a_cancelled_run_whose_graph_no_process_serves_any_more_ends(
+    storage: Storage, action: Action
+) -> None:
+    """It held its thread until somebody cancelled it once more."""
+    runs = Runs(storage, lease_s=0.2)
+    asking = request(input={"answers": []})
+    await runs.create(asking)
+    assert isinstance(await runs.claim("t", asking.id), RunAttempt)
+    assert await runs.cancel("t", asking.id, action) == ("asked", ""), "its process may be alive"
+    await runs.schedule_check("t", asking.id, 0)
+    async with running_worker(storage, {}, OPTIONS) as worker:
+
+        async def has_ended() -> bool:
+            return await worker.runs.has_ended("t", asking.id)
+
+        await eventually(has_ended, "the run is cancelled")
+
+
+async def test_the_question_of_a_run_that_is_cancelled_after_its_process_died_is_listed(
+    storage: Storage,
+) -> None:
+    """The process died between the question and the end of its run."""
+    graph = AskingGraph("").graph()
+    async with running_worker(storage, {"asking": graph}, OPTIONS) as worker:
+        await threads.create(storage, NewThread("t", LOCAL, "asking"))
+        asking = request(input={"answers": []})
+        runs = Runs(storage, lease_s=0.2)
+        await runs.create(asking)
+        dead = await runs.claim("t", asking.id)
+        assert isinstance(dead, RunAttempt)
+        config: Any = {"configurable": {"thread_id": "t", "run_id": asking.id, EPOCH_KEY: dead.epoch}}
+        graph_input: Any = {"answers": []}
+        await worker.graphs["asking"].ainvoke(graph_input, config, durability="sync")
+        await runs.release(dead)
+        assert await worker.cancel("t", asking.id)
+        assert (await answer(worker, "yes")).questions
+        assert (await questions.list_waiting(storage, LOCAL, None, 10)).ids == ("t",)

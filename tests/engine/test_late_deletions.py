@@ -1,6 +1,7 @@
 """A process that stands still deletes no thread that a person has used meanwhile (X8)."""
 
 import asyncio
+import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 
 from callsheet.nodes.node import EPOCH_KEY
 from callsheet.server.engine.finalizer import RunFinalizer
-from callsheet.server.langgraph.retention import expire_thread
+from callsheet.server.langgraph.retention import expire_thread, sweep
 from callsheet.state.errors import Conflict, Missing
 from callsheet.state.owners import LOCAL
 from callsheet.storage import Storage
@@ -108,3 +109,33 @@ async def test_a_thread_that_was_used_just_before_its_expiry_stays(storage: Stor
         await used.__aenter__()
     await saver.aclose()
     assert (await threads.get(storage, "t", LOCAL)).status == "idle"
+
+
+async def test_a_thread_whose_process_was_killed_right_after_its_creation_expires(
+    storage: Storage, valkey_url: str, tmp_path: Path
+) -> None:
+    """It was in no list of threads that expire, and stayed for ever."""
+    target = valkey_url.removeprefix("unix://").partition("?")[0]
+    new = NewThread("t", LOCAL, "stage", ttl={"ttl": 1, "strategy": "delete"})
+    async with (
+        HoldingProxy(str(tmp_path / "proxy"), target) as proxy,
+        connect(proxy.url, timeout_s=60) as slow,
+    ):
+        await threads.count(slow, LOCAL)
+        proxy.hold(keys.THREADS_EXPIRING)
+        creating = asyncio.create_task(threads.create(slow, new))
+        await asyncio.wait_for(proxy.has_held.wait(), 20)
+        creating.cancel()
+        await asyncio.gather(creating, return_exceptions=True)
+    saver = RedisSaver(storage.redis, fence=EPOCH_KEY)
+    await sweep(Deleting(storage, saver), int(time.time() * 1000) + 120_000)
+    await saver.aclose()
+    assert await threads.find(storage, "t", LOCAL) is None
+
+
+async def test_a_thread_keeps_its_time_of_expiry_when_it_is_created_again(storage: Storage) -> None:
+    new = NewThread("t", LOCAL, "stage", ttl={"ttl": 1, "strategy": "delete"})
+    thread = await threads.create(storage, new)
+    longer = replace(new, token="other", ttl={"ttl": 60, "strategy": "delete"})
+    assert await threads.create(storage, longer, or_get=True) == thread
+    assert await threads.list_expired(storage, thread.updated_ms + 60_000, 1) == [thread]

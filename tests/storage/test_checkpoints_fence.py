@@ -133,24 +133,24 @@ async def test_a_task_that_fails_or_is_cancelled_before_its_edge_runs_again(
     await saver.aclose()
 
 
-class AnswerState(TypedDict, total=False):
+class GivenAnswers(TypedDict, total=False):
     answers: Annotated[list[list[str]], operator.add]
 
 
-class Questions:
+class ParallelQuestions:
     """A graph of two parallel tasks: one asks a question, the other two, and then fails if `fails`."""
 
     fails = False
 
     def graph(self, saver: RedisSaver) -> Pregel[Any, Any]:
-        builder = StateGraph(AnswerState)
+        builder = StateGraph(GivenAnswers)
         builder.add_node("one", lambda _state: {"answers": [[interrupt("who?")]]})
         builder.add_node("two", self.two)
         builder.add_edge(START, "one")
         builder.add_edge(START, "two")
         return builder.compile(checkpointer=saver)
 
-    def two(self, state: AnswerState) -> AnswerState:
+    def two(self, state: GivenAnswers) -> GivenAnswers:
         answers = [interrupt("when?"), interrupt("where?")]
         if self.fails:
             raise Invalid("not today")
@@ -161,7 +161,7 @@ async def test_an_answer_that_is_withdrawn_or_rolled_back_leaves_all_earlier_one
     storage: Storage, saver: RedisSaver
 ) -> None:
     """Those to an earlier question of the same task, and those of a task beside it."""
-    questions = Questions()
+    questions = ParallelQuestions()
     graph = questions.graph(saver)
     await set_epoch(storage, 1)
 
@@ -170,8 +170,9 @@ async def test_an_answer_that_is_withdrawn_or_rolled_back_leaves_all_earlier_one
         waiting = {one.value[:-1]: one.id for one in state.interrupts}
         own = config(__attempt=1, run_id=run)
         await saver.akeep_pending(own, state.tasks)
+        own["metadata"] = {"run_id": run}
         resume: Any = Command(resume={waiting[name]: text for name, text in by_question.items()})
-        await graph.ainvoke(resume, {**own, "metadata": {"run_id": run}}, durability="sync")
+        await graph.ainvoke(resume, own, durability="sync")
         return (await graph.aget_state(config())).values["answers"]
 
     graph_input: Any = {"answers": []}

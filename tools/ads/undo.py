@@ -92,7 +92,7 @@ async def _last_change(
 ) -> tuple[dict[str, Stream], LastChange]:
     """Return the ad's streams, and the last change of the named ones; raises as `last_change`."""
     numbers = await asyncio.gather(*map(artefact.removed_up_to, names))
-    removed = dict(zip(names, numbers, strict=True))
+    removed: dict[str, int] = dict(zip(names, numbers, strict=True))
     streams = await artefact.newest_of(ad.STREAMS, MAX_BACK)
     try:
         return streams, last_change({name: streams[name].versions for name in names}, removed)

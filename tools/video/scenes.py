@@ -160,12 +160,11 @@ def _changed_result(scene_id: str, before: Scene, after: Scene, message: str = "
     lines = differences(before, after)
     # A model's note may leave out how long the scene is now.
     noted = [message.rstrip(". "), length_change(before, after)] if message else ["; ".join(lines)]
+    begin = [] if scene_id in message else [scene_id]
     return {
         "sceneId": scene_id,
         "differences": lines,
-        "message": ": ".join(
-            [scene_id, *filter(None, noted)] if any(noted) else [scene_id, "nothing changed"]
-        ),
+        "message": ": ".join([*begin, *filter(None, noted)] if any(noted) else [scene_id, "nothing changed"]),
         "preview": scene_preview(after),
     }
 
@@ -334,7 +333,8 @@ async def restoreVersion(args: RestoreVersion, call: Call) -> dict[str, Any]:  #
     held = await read_scene(call, args.sceneId)
     wanted = await call.artefact.version(args.sceneId, args.versionId)
     scene = Scene.model_validate(wanted.data["scene"])
-    message = f"as in {args.versionId} again"
+    # People ask for it by Undo, without a model that would tell them which scene an id is.
+    message = f"{_name(args.sceneId, scene)} is as in {args.versionId} again"
     return await write_scene(call, args.sceneId, held, scene, message=message, parent=args.versionId)
 
 

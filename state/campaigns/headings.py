@@ -32,13 +32,15 @@ _WORDS: Final[Mapping[str, str]] = {
     "brand": "brand name, marke, product brand",
     "channel": "platform, platforms, publisher platform, publisher platforms, media channel, medium, media,"
     " network, placement, kanal, plattform, werbekanal, source",
-    "primary_product": "product, product name, product category, category, produkt, produktkategorie",
+    "primary_product": "product, product name, product category, category, article, item, produkt,"
+    " produktkategorie, artikel",
     "offer": "offers, promotion, deal, angebot, aktion",
     "incentives": "incentive, anreize",
     "key_value_props": "value props, value prop, value proposition, value propositions, benefits, usp, usps,"
     " nutzenversprechen",
-    "campaign_text": "text, headline, title, ad text, ad copy, copy, body, primary text, ad creative bodies,"
-    " ad creative body, introductory text, anzeigentext, werbetext, ad title",
+    "campaign_text": "text, headline, title, ad text, ad copy, copy, copy text, body, body text,"
+    " primary text, ad creative bodies, ad creative body, introductory text, anzeigentext, werbetext,"
+    " ad title",
     "full_campaign_text": "full text, full copy, transcript, volltext, ad creative link descriptions",
     "imagery_sentiment": "sentiment, tone, stimmung",
     "imagery_visual_style": "visual style, style, bildstil",

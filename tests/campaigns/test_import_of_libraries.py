@@ -79,6 +79,21 @@ async def test_the_channels_and_value_propositions_of_a_library_can_be_searched(
     assert answer["aggregation"]["currencies"] == ["EUR", "GBP", "USD"]
 
 
+async def test_the_columns_of_a_shop_are_recognized(api: httpx.AsyncClient):
+    """E28: semicolons, decimal commas, and days in two forms."""
+    head = "Campaign ID;Advertiser;Medium;Article;Promotion;Copy text;Date;Budget (EUR);County"
+    rows = ['g1;Grünwerk;TikTok;Secateurs;10 % off;"Now; ""sharp""";03.09.2025;1.068,72;Kent']
+    rows += ["g2;Grünwerk;Radio;Raised bed;;Grow;2025-09-21;68,5;Essex"]
+    report = await import_file(api, "x.csv", "\n".join([head, *rows]).encode())
+    assert (report["imported"], report["warnings"], report["ignoredColumns"]) == (2, [], ["County"])
+    library = await library_of(api)
+    fields = ("primary_product", "campaign_text", "capture_date", "spend", "currency")
+    assert [[library[one][name] for name in fields] for one in ("g1", "g2")] == [
+        ["Secateurs", 'Now; "sharp"', "2025-09-03", 1068.72, "EUR"],
+        ["Raised bed", "Grow", "2025-09-21", 68.5, "EUR"],
+    ]
+
+
 async def test_a_mapping_and_defaults_set_the_fields_of_columns(api: httpx.AsyncClient):
     """E28."""
     content = b"Key,Werbemittel,Spender,Tag\n1,Hallo,Miel,2026-03-01\n"

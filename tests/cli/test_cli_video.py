@@ -22,11 +22,11 @@ def test_a_deleted_scene_comes_back_when_a_version_of_it_is_restored(run_command
     undone = run_command("videos", "undo", "bake")
     assert scenes(run_command) == []
     words = " ".join(undone.out.split())
-    assert "scene-4 is deleted and can be restored. scene-3 is deleted and can be restored. " in words
+    assert "Where to find it (scene-4) is deleted and can be restored. Why it is good (scene-3) is" in words
     assert "'make a video about a bakery'" in undone.out, "an empty video has nothing to refine"
     restored = run_command("videos", "restore", "bake", "scene-1", "v1")
     assert (restored.code, scenes(run_command)) == (0, [("scene-1", "v1")])
-    assert "scene-1 is back" in restored.out
+    assert "Opening (scene-1) is back" in restored.out
     assert "new version" not in restored.out + restored.err
     again = run_command("videos", "restore", "bake", "scene-1", "v1")
     assert "scene-1 is as it was" in again.out

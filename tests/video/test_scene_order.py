@@ -39,7 +39,17 @@ async def test_the_receipt_of_a_deletion_names_the_scene(video: VideoClient):
     done = await video.wait_for_end(await video.start("x", {"tool": "deleteScene", "scenes": ["scene-4"]}))
     [run] = (await video.http.get(f"/threads/{done['threadId']}/runs")).json()
     values = (await video.http.get(f"/threads/{done['threadId']}/runs/{run['run_id']}/join")).json()
-    assert values["receipt"]["text"] == "Changed: scene-4 is deleted (order of the scenes) v2."
+    assert values["receipt"]["text"] == "Changed: Scene 4 (scene-4) is deleted (order of the scenes) v2."
+
+
+async def test_the_receipt_of_another_order_names_the_scenes_as_people_see_them(video: VideoClient):
+    ids = [one["id"] for one in await video.scenes()]
+    body = {"sceneIds": [ids[1], ids[0], *ids[2:]]}
+    moved = await video.call("PUT", "/api/projects/launch/order", json=body)
+    done = await video.wait_for_end(moved["executionId"])
+    [run] = (await video.http.get(f"/threads/{done['threadId']}/runs")).json()
+    values = (await video.http.get(f"/threads/{done['threadId']}/runs/{run['run_id']}/join")).json()
+    assert values["receipt"]["text"].startswith("Changed: The order is now: Scene 2, Scene 1, Scene 3,")
 
 
 async def test_a_scene_whose_words_are_in_no_language_is_refused(video: VideoClient):

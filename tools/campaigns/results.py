@@ -60,7 +60,7 @@ def group_result(groups: Sequence[Group], by: str, matches: Matches, resolved: R
     if len(currencies) > 1:
         note = f"spends are in {' and '.join(currencies)}; the sums add them as they are"
         result = {**result, "notes": [*result.get("notes", ()), note]}
-    table = [f"{row['value']}: {row['count']} campaigns, spend {_amount(row['spend'])}" for row in rows]
+    table = [f"{one.value}: {one.count} campaigns, spend {_amount(one.spend)}" for one in groups]
     summary = "\n".join([f"By {by}:", *(table or resolved.absent), result["summary_for_llm"]])
     aggregation = {"groupBy": by, "groups": rows, "currencies": currencies}
     return {**result, "summary_for_llm": summary, "aggregation": aggregation}

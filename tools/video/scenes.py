@@ -135,6 +135,11 @@ async def read_scenes(call: Call, scene_ids: Sequence[str]) -> dict[str, Scene]:
     return {name: (await read_scene(call, name)).scene for name in scene_ids}
 
 
+def _name(scene_id: str, scene: Scene) -> str:
+    """Return a scene as people and models call it."""
+    return f"{scene.name} ({scene_id})" if scene.name else scene_id
+
+
 def scene_draft(scene_id: str, scene: Scene, head: StreamHead, parent: str | None = None) -> VersionDraft:
     """Return the new version of a scene."""
     return VersionDraft(scene_id, {"scene": scene.data()}, parent, head, "undo" if parent else "model")
@@ -155,12 +160,11 @@ def _changed_result(scene_id: str, before: Scene, after: Scene, message: str = "
     lines = differences(before, after)
     # A model's note may leave out how long the scene is now.
     noted = [message.rstrip(". "), length_change(before, after)] if message else ["; ".join(lines)]
+    begin = [] if scene_id in message else [scene_id]
     return {
         "sceneId": scene_id,
         "differences": lines,
-        "message": ": ".join(
-            [scene_id, *filter(None, noted)] if any(noted) else [scene_id, "nothing changed"]
-        ),
+        "message": ": ".join([*begin, *filter(None, noted)] if any(noted) else [scene_id, "nothing changed"]),
         "preview": scene_preview(after),
     }
 
@@ -329,7 +333,8 @@ async def restoreVersion(args: RestoreVersion, call: Call) -> dict[str, Any]:  #
     held = await read_scene(call, args.sceneId)
     wanted = await call.artefact.version(args.sceneId, args.versionId)
     scene = Scene.model_validate(wanted.data["scene"])
-    message = f"as in {args.versionId} again"
+    # People ask for it by Undo, without a model that would tell them which scene an id is.
+    message = f"{_name(args.sceneId, scene)} is as in {args.versionId} again"
     return await write_scene(call, args.sceneId, held, scene, message=message, parent=args.versionId)
 
 
@@ -346,7 +351,8 @@ async def _material(call: Call, references: Sequence[str], keys: Sequence[str]) 
 @tool(schema=OneScene, display="Deleting a scene", reads=(SCENES,), writes=(ORDER,), internal=True)
 async def deleteScene(args: OneScene, call: Call) -> dict[str, Any]:  # noqa: N802 -- its name on the wire
     """Take a scene out of the video; it can be restored."""
-    result = {"sceneId": args.sceneId, "message": f"{args.sceneId} is deleted{project.RESTORABLE}"}
+    name = _name(args.sceneId, (await read_scene(call, args.sceneId)).scene)
+    result = {"sceneId": args.sceneId, "message": f"{name} is deleted{project.RESTORABLE}"}
     return await write_order(
         call, lambda order: project.without_scene(order, args.sceneId), result, scene_id=args.sceneId
     )
@@ -355,16 +361,19 @@ async def deleteScene(args: OneScene, call: Call) -> dict[str, Any]:  # noqa: N8
 @tool(schema=OneScene, display="Restoring a scene", reads=(SCENES,), writes=(ORDER,), internal=True)
 async def restoreScene(args: OneScene, call: Call) -> dict[str, Any]:  # noqa: N802 -- as the others
     """Bring a deleted scene back to its place."""
-    result = {"sceneId": args.sceneId, "message": f"{args.sceneId} is back"}
+    name = _name(args.sceneId, (await read_scene(call, args.sceneId)).scene)
+    result = {"sceneId": args.sceneId, "message": f"{name} is back"}
     return await write_order(
         call, lambda order: project.with_restored(order, args.sceneId), result, scene_id=args.sceneId
     )
 
 
-@tool(schema=ReorderScenes, display="Changing the order", writes=(ORDER,), internal=True)
+@tool(schema=ReorderScenes, display="Changing the order", reads=(SCENES,), writes=(ORDER,), internal=True)
 async def reorderScenes(args: ReorderScenes, call: Call) -> dict[str, Any]:  # noqa: N802 -- as the others
     """Put the scenes into another order."""
-    result = {"message": f"The order is now: {', '.join(args.sceneIds)}"}
+    scenes = await read_scenes(call, args.sceneIds)
+    names = ", ".join(scene.name or scene_id for scene_id, scene in scenes.items())
+    result = {"message": f"The order is now: {names}"}
     return await write_order(call, lambda order: project.with_order(order, args.sceneIds), result)
 
 
@@ -387,7 +396,7 @@ async def duplicateScene(args: DuplicateScene, call: Call) -> dict[str, Any]:  #
         scene, _ = await patch_scene(call, held, EditScene(sceneId=args.sceneId, prompt=args.prompt))
     result = {
         "sceneId": args.newSceneId,
-        "message": f"{args.newSceneId} is a copy of {args.sceneId}",
+        "message": f"{args.newSceneId} is a copy of {_name(args.sceneId, held.scene)}",
         "preview": scene_preview(scene),
     }
     after = args.placeAfter if args.placeAfter is not None else [args.sceneId]

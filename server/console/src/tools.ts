@@ -53,3 +53,11 @@ export function insertableTools(all: ToolInfo[], domain: string | undefined): To
   return all.filter((one) => one.domain === domain && one.internal === (domain === "video") && !CONTROL.has(one.name))
     .map((one) => ({ ...one, inputSchema: withFields(one.inputSchema, (name, field) => (SET_BY_SERVER.has(`${one.name}.${name}`) ? null : field)) }));
 }
+
+export interface SceneName { id: string; position: number | null; name: string }
+
+/** The form of a step about a scene of the video, which is chosen by its place and name. */
+export function withScenes(schema: Schema, scenes: SceneName[]): Schema {
+  const names = Object.fromEntries(scenes.map((one) => [one.id, `${one.position ?? ""} ${one.name}`.trim()]));
+  return withFields(schema, (name, field) => (name === "sceneId" ? { ...field, title: "Scene", description: "", enum: Object.keys(names), names } : field));
+}

@@ -65,6 +65,8 @@ export interface Schema {
   required?: string[];
   items?: Schema;
   enum?: Json[]; const?: Json;
+  /** Of values of `enum`, as people read them; the page's own. */
+  names?: Record<string, string>;
   anyOf?: Schema[]; oneOf?: Schema[]; allOf?: Schema[];
   $ref?: string; $defs?: Record<string, Schema>;
   default?: Json;

@@ -581,7 +581,7 @@ test("a step is edited, another skipped, and one put earlier by keyboard while t
   const plan = tab.getByRole("group", { name: /^Plan of [89] steps/ });
   await plan.getByRole("button", { name: "Insert a step" }).click();
   await tab.getByLabel("Step", { exact: true }).selectOption("trimScene");
-  await tab.getByLabel(/^Scene id/).fill("scene-8");
+  await tab.getByLabel("Scene", { exact: true }).selectOption({ label: "8 Scene 8" });
   await tab.getByLabel(/^Duration seconds/).fill("3");
   await tab.getByRole("button", { name: "Insert", exact: true }).click();
   await tab.getByRole("dialog").waitFor({ state: "detached" });

@@ -30,9 +30,9 @@ function Aggregation({ groupBy, groups, currencies }: { groupBy: string; groups:
         </div>
       </header>
       {isOverTime(groupBy) && points.length > 2 ? <LineChart title={title} points={points} /> : <BarChart title={title} points={points} />}
-      {metric === "spend" && warning && <p class="help late">{warning}</p>}
+      {metric === "spend" && warning && <p class="late">{warning}</p>}
       <details class="fold"><summary>As a table</summary>
-        {warning && offered.includes("spend") && <p class="help late">{warning}</p>}
+        {warning && offered.includes("spend") && <p class="late">{warning}</p>}
         <DataTable caption={`Figures by ${groupBy}`} rows={groups} keyOf={(row) => row.value} columns={[
           { name: "value", title: words(groupBy), value: (row) => row.value, cell: (row) => row.value || "none" },
           ...offered.map((one) => ({ name: one, title: named(one), value: (row: Group) => row[one], cell: (row: Group) => row[one]?.toLocaleString("en", { minimumFractionDigits: one === "spend" ? 2 : 0, maximumFractionDigits: 2 }) ?? "", number: true })),

@@ -93,7 +93,7 @@ function Control(props: ControlProps) {
         <Labelled field={field} error={error} id={id}>
           <select {...shared} value={value} onChange={text}>
             {!field.required && <option value="">–</option>}
-            {field.options.map((option) => <option key={String(option)} value={String(option)}>{String(option)}</option>)}
+            {field.options.map((option) => <option key={String(option)} value={String(option)}>{field.schema.names?.[String(option)] ?? String(option)}</option>)}
           </select>
         </Labelled>
       );

@@ -64,7 +64,7 @@ export function ImportDialog({ onClose, onDone }: { onClose: () => void; onDone:
             <Lines title="Not imported" lines={report.refused} total={report.refusedCount} />
             <Lines title="Values left out" lines={report.warnings} total={report.warningCount} />
             {report.notes.length > 0 && <ul class="report" aria-label="Notes">{report.notes.map((one) => <li key={one}>{one}</li>)}</ul>}
-            <details class="fold" open={report.ignoredColumns.length > 0}>
+            <details class="fold" open={report.ignoredColumns.length > 0 || report.refusedCount > 0}>
               <summary>Columns{report.ignoredColumns.length > 0 ? `: ${count(report.ignoredColumns.length, "column")} not imported` : ""}</summary>
               <div class="columns">
                 {headings.map((heading) => (

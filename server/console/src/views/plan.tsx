@@ -1,12 +1,12 @@
 // A plan as a live checklist: its steps may be edited, skipped, inserted, retried, and the whole paused or cancelled.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { api } from "../api.ts";
+import { api, get, path } from "../api.ts";
 import { changedFields, hasFailed, isDone, isUnchanged, outcomes, type Step } from "../conversation.ts";
 import { count, seconds, words } from "../format.ts";
 import { schemaOf } from "../interrupts.ts";
 import { attempt, mayWrite, notify, readQuestions } from "../store.ts";
 import type { ThreadModel } from "../thread.ts";
-import { editSchema, insertableTools, readTools, stepTitle } from "../tools.ts";
+import { editSchema, insertableTools, readTools, stepTitle, withScenes, type SceneName } from "../tools.ts";
 import type { Execution, Fields, Json, PlanStep } from "../types.ts";
 import { Dialog } from "../ui/dialog.tsx";
 import { Icon } from "../ui/icon.tsx";
@@ -39,6 +39,8 @@ function InsertStep({ execution, onClose, onDone }: { execution: Execution; onCl
   const [error, change, busy] = useCall();
   const used = new Set(execution.plan.steps.map((one) => one.toolName));
   const all = tools ? insertableTools(tools, tools.find((one) => used.has(one.name))?.domain) : [];
+  const isVideo = all[0]?.domain === "video";
+  const [video] = useRead(() => get<{ scenes: SceneName[] }>(path`/api/projects/${execution.projectId}/scenes`), [], isVideo);
   const tool = all.find((one) => one.name === chosen) ?? all.find((one) => used.has(one.name)) ?? all[0];
   const name = tool?.name ?? "";
   return (
@@ -58,8 +60,8 @@ function InsertStep({ execution, onClose, onDone }: { execution: Execution; onCl
           {execution.plan.steps.map((one) => <option key={one.id} value={one.id}>{one.displayName}</option>)}
         </select>
       </div>
-      {tool && (
-        <SchemaForm key={name} schema={tool.inputSchema} submit="Insert" busy={busy} onCancel={onClose} onSubmit={(params) => {
+      {tool && (video || !isVideo) && (
+        <SchemaForm key={name} schema={video && name !== "restoreScene" ? withScenes(tool.inputSchema, video.scenes) : tool.inputSchema} submit="Insert" busy={busy} onCancel={onClose} onSubmit={(params) => {
           const step: Fields = { toolName: name, params, ...(after ? { dependencies: [after] } : {}) };
           void change(api.insertStep(execution.id, step), onDone);
         }} />

@@ -182,7 +182,7 @@ def _in_words(difference: Difference) -> Difference:
     """Return a difference under the concept of its fact, with the details as its values."""
     path = difference["path"].removesuffix(".text")
     name = path.removeprefix("facts.")
-    sides = {
+    sides: dict[str, Any] = {
         side: value["text"] if isinstance(value, Mapping) else value
         for side in ("before", "after")
         if (value := difference.get(side)) is not None

@@ -6,7 +6,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple, cast
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -182,10 +182,10 @@ def _in_words(difference: Difference) -> Difference:
     """Return a difference under the concept of its fact, with the details as its values."""
     path = difference["path"].removesuffix(".text")
     name = path.removeprefix("facts.")
-    sides: dict[str, Any] = {
+    sides = {
         side: value["text"] if isinstance(value, Mapping) else value
         for side in ("before", "after")
         if (value := difference.get(side)) is not None
     }
     text = difference["text"].replace(difference["path"], name, 1)
-    return Difference(**{**difference, "path": path, "text": text, **sides})
+    return cast("Difference", {**difference, "path": path, "text": text, **sides})

@@ -59,7 +59,7 @@ async def _check(step: Step, tool: Tool, scope: Scope, artefact: Artefact, locke
     writes = frozenset(step["writes"])
     for name in sorted(writes & locked):
         raise Forbidden(
-            f"{name!r} of {scope.kind} {scope.artefact!r} is locked by its owner",
+            f"{name!r} of this {scope.kind} is locked by its owner",
             remedy="leave it as it is, or ask the person to unlock it",
             details={"locked": name},
         )

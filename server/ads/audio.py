@@ -97,6 +97,8 @@ class AdScore:
     """Version and description of the music before this one; None for the first."""
     activation: list[str]
     """A sentence for each stream that is not rendered as a person activated it."""
+    title: str = ""
+    """Title in the file; the ad's id when left out. Another title alone is not rendered again."""
 
     @property
     def digest(self) -> str:
@@ -228,7 +230,10 @@ def _options(score: AdScore, notices: list[str]) -> dict[str, Any]:
         "musicBefore": score.music_before,
         "format": score.request.format,
         "profile": asdict(PROFILES[score.request.profile]),
-        "tags": {"title": score.ref.artefact.id, "comment": ". ".join([f"From {versions}", *notices])},
+        "tags": {
+            "title": score.title or score.ref.artefact.id,
+            "comment": ". ".join([f"From {versions}", *notices]),
+        },
     }
 
 

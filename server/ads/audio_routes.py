@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, Final
 from urllib.parse import quote
@@ -82,7 +83,8 @@ async def render_ad(ad_id: str, body: RenderRequest, request: Request) -> Respon
     `notices` says what is heard in place of what the ad describes.
     """
     ref = await edits.find_ad(app_context(request).storage, ad_id, current_owner(request))
-    score = await audio.read_score(ref, body)
+    title = await title_of(app_context(request), ref.thread)
+    score = replace(await audio.read_score(ref, body), title=title)
     if wants_event_stream(request):
         heartbeat_s = app_context(request).settings.heartbeat_s
         return event_stream_reply(progress_events(partial(audio.render, score), heartbeat_s))

@@ -42,6 +42,7 @@ class QuestionView(BaseModel):
     thread: str
     workflow: str
     artefact: ArtefactTitle | None
+    about: str | None = Field(None, description="Title of the conversation")
     title: str = Field(description="The question in words")
     link: str = Field(description="Address of its page")
     kind: Literal["interrupt", "plan", "paused"] | None = None
@@ -107,8 +108,9 @@ async def list_questions(
     views, following = await listing(ctx.storage, owner, workflow, cursor, limit)
     of_thread = await titles(ctx, owner, list(dict.fromkeys(view["thread"] for view in views)))
     for view in views:
-        if view["artefact"] and (title := of_thread.get(view["thread"])):
-            view["artefact"]["title"] = title
+        view["about"] = of_thread.get(view["thread"])
+        if view["artefact"]:
+            view["artefact"]["title"] = view["about"] or view["artefact"]["id"]
     return {"questions": views, "next": following}
 
 

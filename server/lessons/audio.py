@@ -70,6 +70,8 @@ class NarrationScore:
     segments: tuple[Segment, ...]
     lines: list[Line]
     speech: SpeechEngines
+    title: str = ""
+    """Title in the file; the session's id when left out. Another title alone is not rendered again."""
 
     @property
     def digest(self) -> str:
@@ -191,7 +193,10 @@ async def _render(score: NarrationScore, report: Report) -> RecordingRecord:
 
 
 def _options(score: NarrationScore, notices: list[str]) -> Mapping[str, Any]:
-    tags = {"title": score.lesson.thread.id, "comment": ". ".join([f"From {score.version}", *notices])}
+    tags = {
+        "title": score.title or score.lesson.thread.id,
+        "comment": ". ".join([f"From {score.version}", *notices]),
+    }
     return {"profile": asdict(_PROFILE), "format": score.request.format, "tags": tags}
 
 

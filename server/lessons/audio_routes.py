@@ -1,5 +1,6 @@
 """The sound of a narration over REST: render it, hear it."""
 
+from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, Final
 
@@ -46,7 +47,9 @@ async def render_narration(
 
     With `Accept: text/event-stream` the reply is a stream of `progress` events, then `result` or `error`.
     """
-    score = await audio.read_score(await find_lesson(request, header or query), body)
+    lesson = await find_lesson(request, header or query)
+    title = await title_of(app_context(request), lesson.thread)
+    score = replace(await audio.read_score(lesson, body), title=title)
     if wants_event_stream(request):
         heartbeat_s = app_context(request).settings.heartbeat_s
         return event_stream_reply(progress_events(partial(audio.render, score), heartbeat_s))

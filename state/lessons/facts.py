@@ -6,7 +6,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple, cast
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -188,4 +188,4 @@ def _in_words(difference: Difference) -> Difference:
         if (value := difference.get(side)) is not None
     }
     text = difference["text"].replace(difference["path"], name, 1)
-    return Difference(**{**difference, "path": path, "text": text, **sides})
+    return cast("Difference", {**difference, "path": path, "text": text, **sides})

@@ -123,7 +123,7 @@ class StepReceipts:
             )
         if answer[0] == b"locked":
             raise Forbidden(
-                f"{answer[1].decode()!r} of {self.kind} {self.id!r} is locked by its owner",
+                f"{answer[1].decode()!r} of this {self.kind} is locked by its owner",
                 remedy="leave it as it is, or ask the person to unlock it",
                 details={"locked": answer[1].decode()},
             )

@@ -74,6 +74,7 @@ async def test_a_person_edits_a_step_of_an_ad_without_its_id(client: httpx.Async
     """C-R1: the server fills in the ad, as it does for a model; a form need not ask for it."""
     thread = await ask_for_approval(client)
     question = await question_of(client, thread)
+    assert (question["artefact"], question["about"]) == (None, BRIEF)
     schemas = {one["action_name"]: one["args_schema"] for one in question["value"]["review_configs"]}
     for schema in schemas.values():
         assert schema["properties"]["adId"]["readOnly"] is True

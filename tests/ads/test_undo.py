@@ -104,7 +104,7 @@ async def test_a_model_undoes_one_part_and_a_lock_of_another_does_not_stop_it(
     model.script(Say(calls=undo[:1]), Say(calls=undo[1:]), Say("The music is quiet again."))
     state = await graph.ainvoke({"messages": [HumanMessage("Undo that")]}, config(), context=openai)
     results = dict(tool_messages(state))
-    assert "'voices' of ad 'kopi' is locked" in results["u1"]["error"]
+    assert "'voices' of this ad is locked" in results["u1"]["error"]
     assert (state["drafts"], results["u2"]["versions"]) == ({"music": "v3"}, {"music": "v3"})
     assert (await stream(opened, "music")).versions[-1].data["musicPrompt"] == "gentle piano, warm"
     assert len((await stream(opened, "voices")).versions) == 2

@@ -305,5 +305,5 @@ async def test_a_claim_for_a_locked_stream_is_refused(ad):
     await ad.lock("music", "alice")
     claim = Claim("t|task|other", 1, "local", "t", writes=("voices", "music"))
     (answer,) = await execute_all(ad._redis, [ad.claim_call(claim)])
-    with pytest.raises(Forbidden, match="'music' of ad 'kopi-1' is locked"):
+    with pytest.raises(Forbidden, match="'music' of this ad is locked"):
         ad.read_claim(claim, answer)

@@ -26,6 +26,8 @@ export interface Question {
   thread: string;
   workflow: string;
   kind: "interrupt" | "plan" | "paused" | null;
+  /** The title of its conversation. */
+  about: string | null;
   title: string;
   wouldChange: string[] | null;
   /** The interrupt's value. */

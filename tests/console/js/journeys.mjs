@@ -110,6 +110,9 @@ test("a lesson's facts are chosen again, and an edit's error goes when the narra
   await tab.reload();
   await tab.getByText(/^2 of \d chosen$/).waitFor();
   await tab.getByRole("button", { name: "Edit hook" }).click();
+  await tab.getByLabel("Words of Hook").fill("");
+  await tab.getByRole("button", { name: "Save as a new version" }).click();
+  assert.ok(await tab.getByLabel("Words of Hook").evaluate((box) => box.matches(":invalid") && box === document.activeElement), "no words are no version");
   await tab.getByLabel("Words of Hook").fill("word ".repeat(40));
   await tab.getByRole("button", { name: "Save as a new version" }).click();
   const error = tab.getByText(/10 s allow 22/);

@@ -44,7 +44,7 @@ export function WordsEditor({ label, text, version, onSave, onChanged, onClose }
   };
   return (
     <form class="track-editor" onSubmit={submit} onKeyDown={(event) => event.key === "Escape" && onClose()}>
-      <textarea aria-label={label} value={typed} rows={4} autofocus onInput={(event) => type(event.currentTarget.value)} />
+      <textarea aria-label={label} value={typed} rows={4} required autofocus onInput={(event) => type(event.currentTarget.value)} />
       <p class="help num">{count(spokenWords(typed), "word")}</p>
       {problem}
       <div class="actions end">

@@ -6,9 +6,24 @@ import { takeFocus } from "../keyboard.ts";
 import { mayWrite } from "../store.ts";
 import type { Fields } from "../types.ts";
 import { Icon } from "./icon.tsx";
-import { type AnswerProps, useKept } from "./answer_form.ts";
 import { SchemaForm } from "./schema_form.tsx";
 import { Value } from "./value.tsx";
+
+export interface AnswerProps {
+  value: any;
+  busy: boolean;
+  /** What is put into the form stays while the question of this thread is drawn anew, or asked again. */
+  thread: string;
+  onAnswer: (answer: unknown) => void;
+}
+
+const keptStates = new Map<string, unknown>();
+
+/** A state that outlives its form; `key` names the question. */
+function useKept<T>(key: string, first: T): [T, (value: T) => void] {
+  const [value, set] = useState<T>(() => (keptStates.has(key) ? (keptStates.get(key) as T) : first));
+  return [value, (next) => { keptStates.set(key, next); set(next); }];
+}
 
 /** Ticks by id, of choices that somebody saw; they were sent if they were used. */
 interface Ticks { by: Record<string, boolean>; wish: string; sent: boolean }

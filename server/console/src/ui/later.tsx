@@ -5,11 +5,9 @@ import { Failure, Loading } from "./states.tsx";
 import { useRead } from "./use_read.ts";
 
 export function later<Props extends object>(load: () => Promise<ComponentType<Props>>): ComponentType<Props> {
-  let loaded: ComponentType<Props> | null = null;
   return function Later(props: Props) {
-    const [View, error] = useRead(() => load().then((one) => (loaded = one), () => Promise.reject(new ApiError(0, "This part of the page was not loaded.", "Reload the page."))), [], !loaded);
+    const [View, error] = useRead(() => load().catch(() => Promise.reject(new ApiError(0, "This part of the page was not loaded.", "Reload the page."))), []);
     if (error) return <Failure error={error} />;
-    const Shown = loaded ?? View;
-    return Shown ? <Shown {...props} /> : <Loading />;
+    return View ? <View {...props} /> : <Loading />;
   };
 }

@@ -12,7 +12,7 @@ import { mayWrite } from "../store.ts";
 import type { ThreadModel } from "../thread.ts";
 import type { Fields, Interrupt, TurnReceipt } from "../types.ts";
 import { Icon } from "../ui/icon.tsx";
-import { InterruptForm } from "../ui/answer_form.ts";
+import { InterruptForm } from "../ui/interrupt_form.tsx";
 import { Markdown } from "../ui/markdown.tsx";
 import { Empty, Failure, Loading } from "../ui/states.tsx";
 import { useRead } from "../ui/use_read.ts";

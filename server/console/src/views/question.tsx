@@ -1,12 +1,12 @@
 // A question that waits for a person, answered where it stands.
 import { useEffect, useState } from "preact/hooks";
 import { api } from "../api.ts";
-import { ago, fullTime, isName } from "../format.ts";
+import { ago, fullTime, isName, shorten } from "../format.ts";
 import { headline } from "../interrupts.ts";
 import { asApiError, notify, readQuestions, workflowTitle } from "../store.ts";
 import type { Question } from "../types.ts";
 import { KindIcon } from "../ui/icon.tsx";
-import { InterruptForm } from "../ui/answer_form.ts";
+import { InterruptForm } from "../ui/interrupt_form.tsx";
 import { Ago, Failure, Loading } from "../ui/states.tsx";
 import { useRead } from "../ui/use_read.ts";
 
@@ -58,7 +58,7 @@ export function QuestionCard({ question, unfolded }: { question: Question; unfol
   const changes = question.wouldChange ?? [];
   const [only] = question.kind === "plan" && changes.length === 1 ? changes : [];
   const title = only?.split(":\n")[0] ?? (headline(question.title, question.kind === "plan" ? changes.length : 1) || "A question waits");
-  const name = question.artefact?.title;
+  const name = question.about;
   const due = question.dueAt && Date.parse(question.dueAt) < Date.now();
   return (
     <li class="question" data-row tabIndex={-1}>
@@ -67,7 +67,7 @@ export function QuestionCard({ question, unfolded }: { question: Question; unfol
         <div class="question-title">
           <h3><a href={`/c/${encodeURIComponent(question.thread)}`}>{title}</a></h3>
           <p class="meta">
-            <span>{workflowTitle(question.workflow)}{isName(name) && ` “${name}”`}</span>
+            <span>{workflowTitle(question.workflow)}{isName(name) && ` “${shorten(name, 48)}”`}</span>
             {only && <span>waits for your approval</span>}
             <Ago of={question.createdAt} />
             {question.dueAt && <span class={due ? "late" : ""} title={fullTime(question.dueAt)}>expires {ago(question.dueAt)}</span>}

@@ -168,7 +168,10 @@ class ErrorTranslator:
             case 400 | 422:
                 return RequestRejected(f"{self.title} rejects the form of the request{detail}")
         failure = (
-            Limited(f"{self.title} limits the key in {self._key}{detail}", remedy="wait, or add credit")
+            # With the status: a log takes what follows the name of a key and a colon for the key.
+            Limited(
+                f"{self.title} limits the key in {self._key} ({status}){detail}", remedy="wait, or add credit"
+            )
             if status in {402, 429}
             else Unavailable(f"{self.title} failed ({status}){detail}", remedy="try again")
         )

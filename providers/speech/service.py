@@ -106,7 +106,8 @@ class SpeechService(ABC):
                 )
             case 429:
                 return Limited(
-                    f"{self.title} limits the key in {key}{words}", remedy="wait, or raise the quota"
+                    f"{self.title} limits the key in {key} ({status}){words}",
+                    remedy="wait, or raise the quota",
                 )
             case 400 | 404 | 413 | 422:
                 return Invalid(f"{self.title} rejects a line ({status}){words}", remedy="cast another voice")

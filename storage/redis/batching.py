@@ -185,7 +185,12 @@ class CommandPolicy:
             return StorageRefused(
                 f"{self.origin} refuses a command: {error}", remedy=_right_remedy(str(error))
             )
-        return StorageRefused(f"{self.origin} refuses the connection: {error}", remedy="Correct REDIS_URL.")
+        remedy = "Correct REDIS_URL."
+        if isinstance(error, exceptions.AuthenticationError):
+            remedy = (
+                "Write the password into REDIS_URL: redis://user:password@host:port, or redis://:password@…"
+            )
+        return StorageRefused(f"{self.origin} refuses the connection: {error}", remedy=remedy)
 
     def _translate(self, error: Exception) -> CallsheetError | None:
         """Return our error for the failure; None if it is a reply about the command."""

@@ -273,7 +273,7 @@ def test_invalid_arguments_are_refused_and_nothing_is_written(
     assert json.loads(run_command("threads", "list", "--json").out) == []
 
 
-def test_a_question_of_any_form_is_shown_in_its_words_beside_its_fields(run_command: RunCommand) -> None:
+def test_a_question_of_any_form_is_shown_with_its_words_and_fields(run_command: RunCommand) -> None:
     first = run_command("run", "tables", "--input", '{"guests": 4}').out
     lines = [" ".join(line.split()) for line in first.splitlines()]
     assert [line for line in lines if "table?" in line or "guests" in line] == ["Which table?", "guests 4"]

@@ -146,6 +146,13 @@ def test_a_run_that_the_model_refuses_leaves_one_line_with_its_cause(
     assert model.key not in server.log.read_text()
 
 
+def test_the_vendors_words_about_a_limit_are_in_the_line(server: Server, model: ChatDouble) -> None:
+    """After the name of a key and a colon, the first of them would be hidden as the key."""
+    model.script(*[Fail(429, "Rate limit reached for requests")] * 4)
+    assert server.ad("ad-limited").status_code == 429
+    assert "OPENAI_API_KEY (429): Rate limit reached" in server.line(thread_id="ad-limited")["event"]
+
+
 def test_a_run_whose_model_is_silent_leaves_one_line_with_its_cause(
     server: Server, model: ChatDouble
 ) -> None:

@@ -158,7 +158,8 @@ def test_the_start_message_has_address_docs_model_data_warnings_and_stop_key(
     ours = greeting({"ad_creation": ad_creation.graph})
     assert ours.startswith(f"{address}Model ")
     assert ours.endswith(f"Data /data[2J Warning It forgets. {end}")
-    echo = StateGraph(dict).add_node("echo", lambda state: state).add_edge(START, "echo").compile()
+    builder: Any = StateGraph(dict)
+    echo = builder.add_node("echo", lambda state: state).add_edge(START, "echo").compile()
     assert greeting({"echo": echo}) == f"{address}Graphs echo Data /data[2J Warning It forgets. {end}"
 
 

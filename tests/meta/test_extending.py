@@ -82,7 +82,6 @@ def test_every_section_of_the_page_has_the_expected_number_of_edits():
         "A tool": 1,
         "A tool domain": 3,
         "A workflow with an interrupt": 3,
-        "A project for LangGraph's server": 0,
         "A provider": 2,
         "A REST endpoint": 1,
         "Using it": 0,

@@ -47,7 +47,7 @@ async def test_the_next_provider_with_a_key_takes_over_and_the_state_has_the_rea
     assert state["messages"][-1].text.partition("\n\n")[0] == "Nothing yet."
     assert state["provider"] == "kimi"
     assert state["provider_reason"] == (
-        "OpenAI is the default, but OpenAI limits the key in OPENAI_API_KEY: slow down, so Kimi answers"
+        "OpenAI is the default, but OpenAI limits the key in OPENAI_API_KEY (429): slow down, so Kimi answers"
     )
     [history] = [message for message in kimi.requests[0].messages if message.get("tool_calls")]
     assert history["reasoning_content"] == "."

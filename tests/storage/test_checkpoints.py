@@ -276,7 +276,7 @@ async def test_a_value_that_cannot_be_stored_is_named_by_its_channel(saver):
     with pytest.raises(
         TypeError, match=r"value of 'connection' cannot be stored: .* function\. Keep plain data"
     ):
-        await builder.compile(checkpointer=saver).ainvoke({"v": 0}, thread_config("t"))
+        await builder.compile(checkpointer=saver).ainvoke({"v": 0, "connection": None}, thread_config("t"))
 
 
 async def test_the_blocking_methods_continue_a_thread_of_the_asynchronous_ones(saver):

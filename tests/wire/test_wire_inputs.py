@@ -38,20 +38,20 @@ class TypedFormState(BaseModel):
 
 
 @dataclass
-class Caller:
+class GuestContext:
     """A context with a field that has no default."""
 
     name: str
     tone: str = "plain"
 
 
-class Room(BaseModel):
+class RoomContext(BaseModel):
     """A context with types that are checked."""
 
     size: int
 
 
-def _greet(state: TypedFormState, runtime: Runtime[Caller]) -> dict[str, Any]:
+def _greet(state: TypedFormState, runtime: Runtime[GuestContext]) -> dict[str, Any]:
     return {"name": f"{runtime.context.name}, {runtime.context.tone}"}
 
 
@@ -65,8 +65,8 @@ def _graphs() -> dict[str, Any]:
     for builder, node in ((garbled, _garble), (form, lambda state: {"size": state.size + 1})):
         builder.add_node("only", node)
         builder.add_edge(START, "only")
-    greeting: Any = StateGraph(TypedFormState, context_schema=Caller)
-    room: Any = StateGraph(TypedFormState, context_schema=Room)
+    greeting: Any = StateGraph(TypedFormState, context_schema=GuestContext)
+    room: Any = StateGraph(TypedFormState, context_schema=RoomContext)
     for builder in (greeting, room):
         builder.add_node("greet", _greet)
         builder.add_edge(START, "greet")

@@ -60,7 +60,7 @@ def group_result(groups: Sequence[Group], by: str, matches: Matches, resolved: R
     if len(currencies) > 1:
         note = f"spends are in {' and '.join(currencies)}; the sums add them as they are"
         result = {**result, "notes": [*result.get("notes", ()), note]}
-    table = [f"{row['value']}: {row['count']} campaigns, spend {row['spend']:g}" for row in rows]
+    table = [f"{row['value']}: {row['count']} campaigns, spend {row['spend']:,.10g}" for row in rows]
     summary = "\n".join([f"By {by}:", *(table or resolved.absent), result["summary_for_llm"]])
     return {**result, "summary_for_llm": summary, "aggregation": {"groupBy": by, "groups": rows}}
 

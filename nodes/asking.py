@@ -230,14 +230,13 @@ async def ask_through_gate(
     the first one, and so does a failure: its words have been streamed. Raises what `ask` raises before.
     """
     answers: list[AIMessage] = []
-    stale: list[str] = []
+    stale: list[str] = []  # Ids of answers that were stored under another one.
     text, request, wish = "", list(sent), ""
     while (reply := await (_ask_once_more(ask, request) if wish else ask(request))) is not None:
         route, received = reply
         answer = kept_answer(without_unopened_thought(received), history, tools)
         answers.append(answer)
-        if answer.id != received.id:
-            stale.append(str(received.id))
+        stale += [str(received.id)] if answer.id != received.id else []
         last = len(answers) == MAX_ANSWERS
         if verdict(answer) == "cut text":
             text += answer.text
@@ -255,9 +254,8 @@ async def ask_through_gate(
     keeps_first = wish and (reply is None or verdict(answers[-1]) == "empty")
     message = answers[0] if keeps_first else _final(answers, text)
     # The parts of a continued text are in the message.
-    others = [str(one.id) for one in answers if one.id and one.id != message.id and not text]
-    withdrawn = [*stale, *others]
-    return GatedAnswer(route, message, usage, nudged=bool(wish), withdrawn=withdrawn)
+    stale += [str(one.id) for one in answers if one.id and one.id != message.id and not text]
+    return GatedAnswer(route, message, usage, nudged=bool(wish), withdrawn=stale)
 
 
 def _next_request(

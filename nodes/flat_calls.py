@@ -17,11 +17,11 @@ from langchain_core.messages import (
     HumanMessage,
     InvalidToolCall,
     SystemMessage,
-    ToolCall,
     ToolMessage,
 )
 
 from callsheet.providers.routing import failed_requests
+from callsheet.state.answers import FLAT_TOOL, written_calls
 from callsheet.state.conversation import calls_of
 from callsheet.state.state_block import STATE_END, STATE_START, split_block
 from callsheet.tools.models.calls import call_model
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 _KIND: Final = "flat_calls"
 """Name of this kind of request among those that a server has failed at."""
 _ONCE: Final = "flat_calls, once"
-_TOOL: Final = "tool"
 _MAX_TOKENS: Final = 2_000
 """Tokens of a call where no limit is set; a small model may repeat itself without end."""
 _SHOWN: Final = 12
@@ -51,7 +50,7 @@ async def ask_flat(
     tools: Sequence[Mapping[str, Any]],
     examples: Sequence[AnyMessage] = (),
 ) -> AIMessage | None:
-    """Return the answer, one call of a tool; None where the model's server keeps answers to no schema.
+    """Return the answer, calls of tools; None where the model's server keeps answers to no schema.
 
     Each of `tools` is in OpenAI's function format, and all of its arguments are required. `examples` are
     turns of a made-up conversation, which are sent first. Raises `RequestRejected` where the server refuses
@@ -72,13 +71,13 @@ async def ask_flat(
     if answer.response_metadata.get("finish_reason") in _CUT:
         cut = InvalidToolCall(name="", args=answer.text, id=_new_id(), error="", type="invalid_tool_call")
         return answer.model_copy(update={"content": "", "invalid_tool_calls": [cut]})
-    call = _call_of(answer.text, {one["function"]["name"] for one in tools})
-    if call is None:
+    calls = written_calls(answer.text, {one["function"]["name"] for one in tools})
+    if not calls:
         # One answer may be an accident of the model; two are a server that ignores the schema.
         once = _ONCE in failed_requests().of(model)
         failed_requests().report(model, _KIND if once else _ONCE)
         return None
-    return answer.model_copy(update={"content": "", "tool_calls": [call]})
+    return answer.model_copy(update={"content": "", "tool_calls": calls})
 
 
 def remember_tools_alone(model: BaseChatModel) -> None:
@@ -95,7 +94,7 @@ def as_text(
     """
     system, *rest = sent
     listed = "\n".join(_description(one["function"]) for one in tools)
-    rule = f'Answer with one JSON object: the name of a tool in "{_TOOL}", and its fields.\n{listed}'
+    rule = f'Answer with one JSON object: the name of a tool in "{FLAT_TOOL}", and its fields.\n{listed}'
     messages: list[AnyMessage] = [SystemMessage(f"{system.text}\n\n{rule}"), *examples]
     *earlier, newest = rest
     newest_text, block = split_block(newest.text)
@@ -106,7 +105,7 @@ def as_text(
                 result = f"{messages.pop().text}\n{result}"
             messages.append(HumanMessage(result))
         elif isinstance(message, AIMessage) and calls_of(message):
-            calls = [{_TOOL: call["name"], **call["args"]} for call in message.tool_calls]
+            calls = [{FLAT_TOOL: call["name"], **call["args"]} for call in message.tool_calls]
             messages.append(AIMessage("\n".join(json.dumps(one, ensure_ascii=False) for one in calls)))
         else:
             messages.append(message)
@@ -119,7 +118,7 @@ def as_text(
 
 def example_turn(block: str, text: str, tool: str, **arguments: Any) -> list[AnyMessage]:
     """Return a turn as `as_text` writes it: a state block with a person's words, and the call."""
-    call = json.dumps({_TOOL: tool, **arguments}, ensure_ascii=False)
+    call = json.dumps({FLAT_TOOL: tool, **arguments}, ensure_ascii=False)
     return [HumanMessage(f"{STATE_START}{block}{STATE_END}\n\n{text}"), AIMessage(call)]
 
 
@@ -128,8 +127,8 @@ def _schema(function: Mapping[str, Any]) -> dict[str, Any]:
     parameters = function["parameters"]
     return {
         "type": "object",
-        "properties": {_TOOL: {"const": function["name"]}, **parameters["properties"]},
-        "required": [_TOOL, *parameters["required"]],
+        "properties": {FLAT_TOOL: {"const": function["name"]}, **parameters["properties"]},
+        "required": [FLAT_TOOL, *parameters["required"]],
         "additionalProperties": False,
     }
 
@@ -144,17 +143,6 @@ def _description(function: Mapping[str, Any]) -> str:
     ]
     listed = f" Fields: {'; '.join(fields)}." if fields else ""
     return f"- {function['name']}: {function['description']}{listed}"
-
-
-def _call_of(text: str, names: set[str]) -> ToolCall | None:
-    try:
-        given = json.loads(text)
-    except ValueError:
-        return None
-    if not isinstance(given, dict) or given.get(_TOOL) not in names:
-        return None
-    args = {name: value for name, value in given.items() if name != _TOOL}
-    return ToolCall(name=given[_TOOL], args=args, id=_new_id(), type="tool_call")
 
 
 def _new_id() -> str:

@@ -50,7 +50,7 @@ def split_message(message: AIMessage) -> None:
     if not isinstance(message.content, str):
         return
     splitter = ThinkSplitter()
-    shown, thought = splitter.push(_opened(message.content))
+    shown, thought = splitter.push(_with_opening(message.content))
     shown_rest, thought_rest = splitter.flush()
     cutter = EchoCutter()
     message.content = cutter.push(shown + shown_rest) + cutter.flush()
@@ -65,7 +65,7 @@ def without_unopened_thought(message: AIMessage) -> AIMessage:
     Its words may have been streamed as an answer: only their end shows what they were.
     """
     text = message.content
-    if not isinstance(text, str) or _opened(text) == text:
+    if not isinstance(text, str) or _with_opening(text) == text:
         return message
     kept = {**message.additional_kwargs}
     split = message.model_copy(update={"id": str(uuid.uuid4()), "additional_kwargs": kept})
@@ -73,7 +73,7 @@ def without_unopened_thought(message: AIMessage) -> AIMessage:
     return split
 
 
-def _opened(text: str) -> str:
+def _with_opening(text: str) -> str:
     """Return a text with the mark of its reasoning, where `</think>` shows that the template opened it."""
     return f"<think>{text}" if _CLOSE in text and "<think>" not in text else text
 

@@ -17,6 +17,7 @@ from typing import Any, Final, Literal, NamedTuple
 from langchain_core.messages import AIMessage, BaseMessage, InvalidToolCall, ToolCall
 
 from callsheet.state.conversation import calls_of
+from callsheet.state.unicode import utf8_safe_value
 
 _SPACER: Final = re.compile(
     r"\s+|</?tool(?:s|_calls?)>|</function>|```[\w-]*|<\|\w{1,40}\|>|<｜[\w▁]{1,40}｜>"
@@ -31,6 +32,8 @@ _PARAMETER: Final = re.compile(r"\s{0,8}<parameter=([\w-]{1,64})>")
 _PARAMETER_END: Final = "</parameter>"
 _NAME_KEYS: Final = ("name", "tool", "function")
 _ARGUMENT_KEYS: Final = ("arguments", "parameters", "args", "input")
+FLAT_TOOL: Final = "tool"
+"""Key of the tool's name in a call whose other keys are its arguments."""
 _DECODER: Final = json.JSONDecoder(strict=False)
 _MAX_TRIES: Final = 50
 """Objects of a text that are read."""
@@ -87,6 +90,8 @@ def _read_call(text: str, at: int, known: Callable[[str], str | None]) -> tuple[
     args = next((data[key] for key in _ARGUMENT_KEYS if isinstance(data.get(key), Mapping)), None)
     if name is not None and args is not None and (called := known(name)):
         return _WrittenCall(called, {**args}), end
+    if isinstance(flat := data.pop(FLAT_TOOL, None), str) and (called := known(flat)):
+        return _WrittenCall(called, data), end
     return (_WrittenCall(tool, data), end) if tool else None
 
 
@@ -140,16 +145,13 @@ def kept_answer(answer: AIMessage, earlier: Sequence[BaseMessage], tools: Collec
     A vendor's id is kept if it is legal and new in the thread. An answer that is nothing but calls of known
     tools, written as text, becomes those calls.
     """
-    written = [] if calls_of(answer) else _calls_in_text(answer.text, partial(_known, tools))
+    written = [] if calls_of(answer) else written_calls(answer.text, tools)
     taken = {str(call["id"]) for message in earlier for call in calls_of(message)}
     calls = [
         ToolCall(
             name=_name(call["name"], tools), args=call["args"], id=_id(call["id"], taken), type="tool_call"
         )
-        for call in (
-            *answer.tool_calls,
-            *(ToolCall(name=one.name, args=one.args, id=None) for one in written),
-        )
+        for call in (*answer.tool_calls, *written)
     ]
     broken = [
         InvalidToolCall(
@@ -163,6 +165,14 @@ def kept_answer(answer: AIMessage, earlier: Sequence[BaseMessage], tools: Collec
     ]
     content: Any = "" if written else answer.content
     return answer.model_copy(update={"content": content, "tool_calls": calls, "invalid_tool_calls": broken})
+
+
+def written_calls(text: str, tools: Collection[str]) -> list[ToolCall]:
+    """Return the calls of a text that consists of calls of known tools alone; none for any other text."""
+    return [
+        ToolCall(name=one.name, args=utf8_safe_value(one.args), id=_id(None, set()), type="tool_call")
+        for one in _calls_in_text(text, partial(_known, tools))
+    ]
 
 
 def has_written_call(answer: AIMessage, tools: Collection[str]) -> bool:

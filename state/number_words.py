@@ -181,23 +181,23 @@ def numbers_in_words(text: str, code: str = "") -> list[float]:
 
     Without the code of one of them, only what no other language has as a word.
     """
-    spoken = [_values_of(one) for one in ([code] if code in _READ else _READ if not code else [])]
+    vocabularies = [_values_of(one) for one in ([code] if code in _READ else _READ if not code else [])]
     tokens = _plain_words(text)
     numbers: list[float] = []
     at = 0
     while at < len(tokens):
-        size, value = _longest_number(tokens[at : at + _LONGEST], spoken)
+        size, value = _longest_number(tokens[at : at + _LONGEST], vocabularies)
         if value and (code or (value >= _SURE and tokens[at] not in _UNSURE)):
             numbers.append(float(value))
         at += size or 1
     return numbers
 
 
-def _longest_number(tokens: list[str], spoken: Sequence[Mapping[str, int]]) -> tuple[int, int]:
+def _longest_number(tokens: list[str], vocabularies: Sequence[Mapping[str, int]]) -> tuple[int, int]:
     """Return the words of the longest number at the beginning, and its value; zeros for none."""
     for size in range(len(tokens), 0, -1):
         words = " ".join(tokens[:size])
-        if value := next((each[words] for each in spoken if words in each), 0):
+        if value := next((each[words] for each in vocabularies if words in each), 0):
             return size, value
     return 0, 0
 

@@ -5,6 +5,7 @@ and words for all, only, none, most and more. Each claim must hold in the cited 
 must be a count of a filter or a word search, or follow from such counts.
 """
 
+import itertools
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
@@ -96,13 +97,13 @@ def problems_of(statements: Sequence[Statement], evidence: SearchEvidence) -> li
 
     One that begins with a pronoun or a label, or is an item of a list, is about the subject before it.
     """
-    found: list[list[str]] = []
+    results: list[list[str]] = []
     subject = Subject()
     for one in statements:
         check = _Check(one, evidence, subject if words.GOES_ON.search(one.text) else Subject())
-        found.append([*dict.fromkeys(check.problems())])
+        results.append([*dict.fromkeys(check.problems())])
         subject = check.subject
-    return found
+    return results
 
 
 def problems(statement: Statement, evidence: SearchEvidence) -> list[str]:
@@ -149,14 +150,14 @@ class _Check:
         return [one for one in every if not named or any(has_value(one, "company", name) for name in named)]
 
     @cached_property
-    def _whole(self) -> str:
+    def _readable_text(self) -> str:
         """The words with the names, each at the place that it has in `text`."""
         text = joined_digits(unicodedata.normalize("NFKC", self.statement.text))
         return _LIST_NUMBER.sub(" ", words.UNSEEN.sub(" ", text))
 
     @cached_property
     def _read(self) -> tuple[list[Mention], str]:
-        text = self._whole
+        text = self._readable_text
         for _, start, end in days_in(text):
             text = text[:start] + " " * (end - start) + text[end:]
         text = words.mask(text, self.evidence.campaigns)
@@ -253,12 +254,15 @@ class _Check:
     def _clause_problems(self) -> Iterator[str]:
         """Yield values that stand in the clause of another campaign than theirs."""
         for start, end in words.clause_spans(self.text):
-            ids = _ID.findall(self._whole[start:end])
-            beside = [one for one in self.mentions if start <= one.start < end]
-            for name, values in by_dimension(beside).items():
-                for one in (each for each in self.cited if each["id"] in ids and name in SINGLE):
-                    if not any(self._has(one, name, value) for value in values):
-                        yield f"{name} {', '.join(sorted(values))} is not what {one['id']} has"
+            ids = _ID.findall(self._readable_text[start:end])
+            own = [one for one in self.cited if one["id"] in ids]
+            in_clause = [one for one in self.mentions if start <= one.start < end]
+            named = [pair for pair in by_dimension(in_clause).items() if pair[0] in SINGLE]
+            yield from (
+                f"{name} {', '.join(sorted(values))} is not what {one['id']} has"
+                for one, (name, values) in itertools.product(own, named)
+                if not any(self._has(one, name, value) for value in values)
+            )
 
     @property
     def _lacks_subject(self) -> bool:
@@ -331,10 +335,10 @@ class _Check:
     def _is_explained(self, one: Quantity) -> bool:
         """Return whether a figure is that of the values named in its clause, or follows from all of them."""
         start, end = one.span
-        beside = [each for each in self.mentions if start <= each.start < end]
-        dimensions = {each.dimension for each in beside} & SINGLE
+        in_clause = [each for each in self.mentions if start <= each.start < end]
+        dimensions = {each.dimension for each in in_clause} & SINGLE
         others = [each for each in self.mentions if each.dimension not in dimensions]
-        named = [*(each for each in beside if each.dimension in dimensions), *others]
+        named = [*(each for each in in_clause if each.dimension in dimensions), *others]
         if explains(self.evidence, named, one, self.text):
             return True
         return len(named) < len(self.mentions) and follows(self.evidence, self.mentions, one, self.text)

@@ -102,9 +102,9 @@ def quantities(text: str) -> Iterator[Quantity]:
     code = language.code if language else ""
     for start, end in clause_spans(text):
         clause = text[start:end]
-        for read in (_scaled, _ranks, _round_numbers):
-            found = [*read(clause, (start, end))]
-            for one, at, stop in found:
+        for read in (_amounts, _ranks, _round_numbers):
+            matches = [*read(clause, (start, end))]
+            for one, at, stop in matches:
                 yield one
                 clause = clause[:at] + " " * (stop - at) + clause[stop:]
         yield from _in_digits(clause, (start, end), is_english=code in {"", "en"})
@@ -116,7 +116,7 @@ def quantities(text: str) -> Iterator[Quantity]:
                 yield Quantity(f"{value:g}", frozenset({value}), (start, end))
 
 
-def _scaled(clause: str, span: tuple[int, int]) -> Iterator[tuple[Quantity, int, int]]:
+def _amounts(clause: str, span: tuple[int, int]) -> Iterator[tuple[Quantity, int, int]]:
     """Yield amounts with a word for thousands or millions: 19.4 million, 226k."""
     for match in _SCALED.finditer(clause):
         scale = next(scale for scale, word in zip(_SCALES, match.groups()[1:], strict=True) if word)

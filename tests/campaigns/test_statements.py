@@ -123,6 +123,11 @@ async def test_every_sentence_of_a_long_plain_text_is_checked(api: httpx.AsyncCl
     assert false not in reply["response"]
 
 
+async def test_amounts_of_a_table_reach_the_model_in_full_digits(api: httpx.AsyncClient, model: ChatDouble):
+    await _ask(api, model, {"question": "by channel?", "searches": [{"group_by": "channel"}]}, Say("Here."))
+    assert "twitter: 76 campaigns, spend 19,067,500" in model.requests[-1].messages[-1]["content"]
+
+
 async def test_words_are_not_streamed_before_they_are_checked(api: httpx.AsyncClient, model: ChatDouble):
     """E-R9: neither a plain answer nor words beside a call reach a reader of the stream unchecked."""
     wrong, right = "There are 500 email campaigns.", "There are 74 email campaigns."

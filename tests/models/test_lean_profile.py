@@ -127,6 +127,39 @@ async def test_a_small_model_edits_a_page_with_one_json_object_a_round(start: An
     assert roles == ["system", *["user", "assistant"] * (3 + 5), "user"], "three examples come first"
 
 
+EDIT = {"element": "heading-1", "what": "text", "value": "Fresh bread"}
+FLAT = json.dumps({"tool": "change", **EDIT})
+
+
+@pytest.mark.parametrize("written", [f"```json\n{FLAT}\n```", f"[{FLAT}]", f"{FLAT}\n{FLAT}"])
+async def test_a_server_that_ignores_the_schema_may_fence_or_list_the_call(start: Any, written: str) -> None:
+    chat = start(page_builder.WORKFLOW)
+    state = await chat.send("The headline is Fresh bread", Say(written), call("answer", text="It is."))
+    assert state["messages"][-1].text == "It is."
+    shown = history.page_of((await chat.artefact.stream_head("page")).newest)
+    assert shown.get("heading-1").content == "Fresh bread"
+    assert ["tools" in one.body for one in chat.double.requests] == [False, False]
+
+
+async def test_a_flat_call_that_a_model_with_tools_writes_as_text_is_carried_out(
+    start: Any, without_grammar: str
+) -> None:
+    """It had been shown to the person as the answer."""
+    chat = start(page_builder.WORKFLOW, without_grammar)
+    state = await chat.send("The headline is Fresh bread", Say(FLAT), call("answer", text="It is."))
+    assert state["messages"][-1].text == "It is."
+    shown = history.page_of((await chat.artefact.stream_head("page")).newest)
+    assert shown.get("heading-1").content == "Fresh bread"
+
+
+async def test_half_a_surrogate_pair_in_a_written_call_is_replaced(start: Any) -> None:
+    chat = start(page_builder.WORKFLOW)
+    half = call("change", **{**EDIT, "value": "Bread \ud83d"})
+    await chat.send("The headline is Bread", half, call("answer", text="It is."))
+    shown = history.page_of((await chat.artefact.stream_head("page")).newest)
+    assert shown.get("heading-1").content == "Bread \ufffd"
+
+
 async def test_without_a_grammar_a_small_model_calls_flat_tools(start: Any, without_grammar: str) -> None:
     chat = start(page_builder.WORKFLOW, without_grammar)
     two = [

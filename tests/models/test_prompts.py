@@ -1,6 +1,7 @@
 """Prompts: their length, their rules, and the hash that names a version."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,20 @@ async def test_every_checkpoint_has_the_version_of_its_prompt(graph: Any, model:
     assert (name, len(digest)) == ("ad_creation", 12)
 
 
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda one: one.name)
+def test_what_a_prompt_names_as_code_is_a_tool_an_argument_or_a_value(workflow: WorkflowSpec[Any]) -> None:
+    """A field that does not exist is dropped from the model's arguments."""
+    offered = json.dumps([definition(one) for one in workflow.tools.values()])
+    named = re.findall(r"`([\w.]+)`", workflow.prompt)
+    assert [one for one in named if not re.search(rf"\b{one}\b", offered)] == []
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda one: one.name)
+def test_limits_of_numbers_are_words_of_json_schema(workflow: WorkflowSpec[Any]) -> None:
+    offered = json.dumps([definition(one) for one in workflow.tools.values()])
+    assert re.findall(r'"(?:ge|le|gt|lt|min_length|max_length)":', offered) == []
+
+
 PAIRS = (
     # An instruction, and one that sends the model for what <state> spares it.
     ("<state>", "before a change, because"),
@@ -79,6 +94,10 @@ PAIRS = (
     ("names every scene", "three edits"),
     # What is not set stays, and a look before every change.
     ("Everything else stays as it is", "before you change them"),
+    # An example of an id that the page has may be copied.
+    ("as in <state>", "such as heading-1;"),
+    # The versions that it reads, and those that it is for.
+    ("use it for earlier", "Read the newest"),
     # A choice leads to the narration by itself, and facts to copy into the call.
     ("by itself", "The chosen facts;"),
     # Easier words of a part are guidance, of all the level.

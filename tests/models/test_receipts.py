@@ -110,7 +110,7 @@ async def test_a_failed_edit_is_not_made_good_by_the_edit_of_another_part(
         [[recolour("heading-1")], [recolour("heading-1")]],
     ],
 )
-async def test_a_call_that_repeats_the_one_before_it_is_not_told_as_failed(
+async def test_a_call_that_repeats_the_one_before_it_is_no_failure(
     http: httpx.AsyncClient, double: ChatDouble, rounds: Any
 ) -> None:
     double.script(*[Say(calls=calls) for calls in rounds], Say("It is blue."))

@@ -197,6 +197,45 @@ async def test_text_before_a_closing_think_tag_is_reasoning():
     assert (answer.content, answer.additional_kwargs["reasoning_content"]) == ("Hello", "Hm.")
 
 
+def _chunk(finish: str = "", **delta: Any) -> dict[str, Any]:
+    return {"id": "1", "choices": [{"index": 0, "delta": delta, "finish_reason": finish or None}]}
+
+
+def _piece(name: str | None = None, arguments: str | None = None, **fields: Any) -> dict[str, Any]:
+    """A part of a call as it stands in a chunk."""
+    return _chunk(
+        tool_calls=[{"type": "function", "function": {"name": name, "arguments": arguments}, **fields}]
+    )
+
+
+END = _chunk("tool_calls")
+ODD_STREAMS: dict[str, list[dict[str, Any]]] = {
+    "no choices first": [{"id": "1", "choices": []}, _piece("look", "{}", index=0, id="a"), END],
+    "null for choices": [{"id": "1", "choices": None}, _piece("look", "{}", index=0, id="a"), END],
+    "no index": [_piece("look", "{}", id="a"), END],
+    "null for the id": [_piece("look", "{}", index=0, id=None), END],
+    "null for the arguments": [_piece("look", None, index=0, id="a"), _piece(None, "{}", index=0), END],
+    "a name in pieces": [_piece("lo", "", index=0, id="a"), _piece("ok", "{}", index=0), END],
+    "an id in each piece": [_piece("look", "{", index=0, id="a"), _piece(None, "}", index=0, id="a"), END],
+    "the end of a text": [_piece("look", "{}", index=0, id="a"), _chunk("stop")],
+    "no usage": [_piece("look", "{}", index=0, id="a"), END, {"id": "1", "choices": [], "usage": None}],
+    "usage without numbers": [
+        _piece("look", "{}", index=0, id="a"),
+        END,
+        {"id": "1", "choices": [], "usage": {"prompt_tokens": None, "completion_tokens": None}},
+    ],
+}
+
+
+@pytest.mark.parametrize("name", ODD_STREAMS)
+async def test_a_call_in_an_odd_stream_is_read_once(name):
+    events = "".join(f"data: {json.dumps(one)}\n\n" for one in ODD_STREAMS[name])
+    with ChatDouble(Raw(f"{events}data: [DONE]\n\n".encode(), "text/event-stream")) as double:
+        answer = await model_of(double, "openai", "OPENAI").ainvoke(BRIEF, stream=True)
+    assert [(one["name"], one["args"]) for one in answer.tool_calls] == [("look", {})]
+    assert answer.invalid_tool_calls == []
+
+
 FAILED_REPLIES: list[Reply] = [
     Say("Half a sentence", break_off="error"),
     Say("Half a sentence", break_off="end"),

@@ -193,17 +193,17 @@ async def test_an_answer_that_is_withdrawn_or_rolled_back_leaves_all_earlier_one
     await saver.aclose()
 
 
-def ask(state: AnswerState) -> AnswerState:
+def ask(state: GivenAnswers) -> AnswerState:
     return {"answers": [[interrupt("Who?")]]}
 
 
 async def test_an_answer_reads_none_of_the_subgraphs_of_earlier_turns(
     storage: Storage, saver: RedisSaver
 ) -> None:
-    inner = StateGraph(AnswerState)
+    inner = StateGraph(GivenAnswers)
     inner.add_node("ask", ask)
     inner.add_edge(START, "ask")
-    outer = StateGraph(AnswerState)
+    outer = StateGraph(GivenAnswers)
     outer.add_node("inner", inner.compile())
     outer.add_edge(START, "inner")
     graph = outer.compile(checkpointer=saver)

@@ -269,9 +269,9 @@ async def create_sfx_draft(args: SfxDraft, call: Call) -> dict[str, Any]:
 
 @tool(schema=CurrentState, display="Looking at the ad", reads=ad.STREAMS, subject="adId")
 async def get_current_state(args: CurrentState, call: Call) -> dict[str, Any]:
-    """Read the newest versions of the ad's voices, music and sound effects.
+    """Read the versions of the ad's voices, music and sound effects.
 
-    <state> has the newest ones; use it for earlier versions, or where <state> is shortened.
+    <state> has the newest ones; use it for earlier ones, or where <state> is shortened.
     """
     del args
     streams = await call.artefact.newest_of(ad.STREAMS, LISTED_VERSIONS)

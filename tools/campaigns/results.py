@@ -68,7 +68,7 @@ def group_result(groups: Sequence[Group], by: str, matches: Matches, resolved: R
 
 def _amount(value: float) -> str:
     """Return a sum to the cent, with all its digits."""
-    return f"{value:.2f}".removesuffix(".00")
+    return f"{value:,.2f}".removesuffix(".00")
 
 
 def campaign_data(campaign: Campaign) -> dict[str, Any]:

@@ -24,13 +24,11 @@ def _grades(value: Any) -> Any:
 
 
 LevelShift = Annotated[
-    int | None,
+    Annotated[int, Field(ge=-2, le=2)] | None,
     BeforeValidator(_grades),
     Field(
-        ge=-2,
-        le=2,
-        description="Leave out unless the person wants the words of the lesson easier (-1 or -2) or harder"
-        " (1 or 2); they stay so",
+        description="Leave out unless the person wants the words easier (-1 or -2) or harder (1 or 2) from"
+        " now on",
     ),
 ]
 

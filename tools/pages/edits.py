@@ -53,7 +53,7 @@ def _text(value: Any) -> Any:
 Texts = Annotated[dict[str, str | None], BeforeValidator(_texts), Field(max_length=60)]
 """Texts by name; null removes one."""
 _ID_RULE: Final[dict[str, Any]] = {
-    "description": "Id of the element, such as heading-1; 'this' for the one the person has selected",
+    "description": "Id of the element, as in <state>; 'this' for the one the person has selected",
     "min_length": 1,
     "max_length": 80,
 }

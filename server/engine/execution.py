@@ -25,7 +25,7 @@ from langgraph.types import Command, Interrupt, Send, StateSnapshot
 from callsheet.nodes.node import EPOCH_KEY, OWNER_KEY, RESUMES_KEY, RUN_KEY
 from callsheet.server.engine import graph_factory
 from callsheet.server.engine.attempt_log import log_crash
-from callsheet.server.engine.cancellation import cancelled_outcome, interrupt_views, withdraw_answers
+from callsheet.server.engine.cancellation import cancelled_outcome, interrupt_views
 from callsheet.server.engine.encoding import (
     Event,
     EventTranslator,
@@ -253,7 +253,8 @@ class RunExecution:
             config["configurable"] |= self.run.request.get("checkpoint") or {}
         if self._continues:
             state = before or await self.graph.aget_state(config)
-            await self._saver.akeep_pending(config, state.tasks)
+            answers = (self.run.request["command"] or {}).get("resume") is not None
+            await self._saver.akeep_pending(config, state.tasks, answers=answers)
         translator = self._translator()
         await self._recall_events(before)
         await self._publish_answers()
@@ -435,7 +436,7 @@ class RunExecution:
             await self._saver.adelete_own_run(config)
             return _outcome_with_state(await self.graph.aget_state(_newest_config(config)), outcome)
         if outcome.ending != "success" and self._continues:
-            await withdraw_answers(self._saver, self.attempt)
+            await self._saver.arelease_answers(self._config())
         return outcome
 
     def _refusal(self, error: Conflict, state: StateSnapshot | None) -> RunOutcome:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from langgraph.types import PregelTask
 
@@ -157,9 +157,9 @@ return sweep(kept, ARGV[1])
 )
 
 _PENDING: Final = r"""
--- The pending writes from before a run: the run, how the namespaces of its tasks begin, and for each
--- checkpoint its field and its writes.
-local PENDING = '\1p'
+-- The pending writes from before a run: the run, how the namespaces of its tasks begin, 1 if it failed, and
+-- for each checkpoint its field and its writes.
+local PENDING, FIRST = '\1p', 4
 
 -- The newest checkpoints of the main graph and of the namespaces that begin so; no other subgraphs are read.
 local function newest_fields(beginnings)
@@ -177,11 +177,17 @@ end
 
 local function pending_at(field) return redis.call('ZRANGEBYLEX', writes, writes_range(field)) end
 
-local function pending_before(run)
+local function stored_pending()
   local stored = redis.call('HGET', records, PENDING)
-  local before = stored and cmsgpack.unpack(stored)
+  return stored and cmsgpack.unpack(stored)
+end
+
+local function pending_before(run)
+  local before = stored_pending()
   return before and before[1] == run and before
 end
+
+local function store_pending(before) return redis.call('HSET', records, PENDING, cmsgpack.pack(before)) end
 
 local function add_pending(field, pending, first)
   if redis.call('HEXISTS', records, field) == 0 then return end
@@ -194,7 +200,7 @@ local function restore_pending(run)
   for _, field in ipairs(newest_fields(before[2])) do
     redis.call('ZREMRANGEBYLEX', writes, writes_range(field))
   end
-  for at = 3, #before do
+  for at = FIRST, #before do
     redis.call('ZREMRANGEBYLEX', writes, writes_range(before[at][1]))
     add_pending(before[at][1], before[at], 2)
   end
@@ -222,7 +228,7 @@ local function withdraw_answers(run)
   local before, earlier = pending_before(run), {}
   if not before then return 0 end
   local fields = newest_fields(before[2])
-  for at = 3, #before do
+  for at = FIRST, #before do
     local field = table.remove(before[at], 1)
     earlier[field] = tasks_of(field, before[at])
     fields[#fields + 1] = field
@@ -245,21 +251,47 @@ _KEEP_PENDING: Final = Script(
     + HEADERS
     + _PENDING
     + r"""
-local epoch, run, given = unpack(ARGV, 1, 3)
+local epoch, run, given, replaces = unpack(ARGV, 1, 4)
 if fenced(epoch) then return -2 end
 if redis.call('EXISTS', records) == 0 then return 0 end
--- An earlier attempt at the run may have left its answers.
-if withdraw_answers(run) == 1 then return 0 end
+local before, continues = stored_pending(), false
+if before and before[1] == run then
+  -- An earlier attempt at the run may have left its answers.
+  if replaces ~= '' then withdraw_answers(run) end
+  continues = true
+elseif before and before[3] == 1 and replaces ~= '' then
+  withdraw_answers(before[1])
+elseif before and before[3] == 1 then
+  local place = newest('')[1]
+  for at = FIRST, #before do continues = continues or before[at][1] == place end
+end
+if continues then
+  before[1], before[3] = run, 0
+  return store_pending(before)
+end
 local beginnings = {}
-for at = 4, #ARGV do beginnings[at - 3] = ARGV[at] end
-local fields, kept = newest_fields(beginnings), {run, beginnings}
+for at = 5, #ARGV do beginnings[at - 4] = ARGV[at] end
+local fields, kept = newest_fields(beginnings), {run, beginnings, 0}
 if given ~= '' then fields[#fields + 1] = given end
 for _, field in ipairs(fields) do
   local pending = pending_at(field)
   table.insert(pending, 1, field)
   if field == given or #pending > 1 then kept[#kept + 1] = pending end
 end
-return redis.call('HSET', records, PENDING, cmsgpack.pack(kept))
+return store_pending(kept)
+"""
+)
+
+_RELEASE_ANSWERS: Final = Script(
+    THREAD
+    + HEADERS
+    + _PENDING
+    + r"""
+if fenced(ARGV[1]) then return -2 end
+local before = pending_before(ARGV[2])
+if not before then return 0 end
+before[3] = 1
+return store_pending(before)
 """
 )
 
@@ -366,18 +398,29 @@ def delete(context: SaverContext, thread: str) -> Operation[None]:
     context.logs.remove(thread)
 
 
+class ContinuingRun(NamedTuple):
+    """A run that goes on with tasks of a thread's state."""
+
+    id: str
+    tasks: Sequence[PregelTask]
+    answers: bool
+    """Whether it brings answers of its own."""
+
+
 def keep_pending(
-    context: SaverContext, ref: CheckpointRef, run: str, tasks: Sequence[PregelTask], fence: AttemptFence
+    context: SaverContext, ref: CheckpointRef, run: ContinuingRun, fence: AttemptFence
 ) -> Operation[None]:
-    """Keep the pending writes from before a run that continues with these tasks of the thread's state.
+    """Keep the pending writes from before a run.
 
     The run adds its own to them, at checkpoints of earlier runs: `delete_for_runs` restores what there was.
-    Another attempt at the run begins as `withdraw_answers`. Raises `Fenced`.
+    A run with answers first takes back those of its earlier attempt, or of a run that failed; a run
+    without any goes on with them. Raises `Fenced`.
     """
     given = ref.field if ref.checkpoint else b""
-    beginnings = sorted({text for task in tasks for text in _subgraphs_of(task)})
+    replaces = "1" if run.answers else ""
+    beginnings = sorted({text for task in run.tasks for text in _subgraphs_of(task)})
     own_keys = (*context.policy.keys(ref.thread), fence.key)
-    arguments = (fence.epoch, encode_name(run), given, *beginnings)
+    arguments: list[str | bytes] = [fence.epoch, encode_name(run.id), given, replaces, *beginnings]
     (reply,) = yield [ScriptCall(_KEEP_PENDING, own_keys, arguments)]
     if reply == FENCED:
         raise takeover_error(ref.thread)
@@ -394,8 +437,19 @@ def withdraw_answers(context: SaverContext, thread: str, run: str, fence: Attemp
 
     LangGraph keeps such answers, and would give them instead of later ones. Twice is safe; raises `Fenced`.
     """
+    yield from _fenced_call(context, _WITHDRAW_ANSWERS, thread, run, fence)
+
+
+def release_answers(context: SaverContext, thread: str, run: str, fence: AttemptFence) -> Operation[None]:
+    """Let other answers replace those of a run that failed; until then they stay. Raises `Fenced`."""
+    yield from _fenced_call(context, _RELEASE_ANSWERS, thread, run, fence)
+
+
+def _fenced_call(
+    context: SaverContext, script: Script, thread: str, run: str, fence: AttemptFence
+) -> Operation[None]:
     own_keys = (*context.policy.keys(thread), fence.key)
-    (reply,) = yield [ScriptCall(_WITHDRAW_ANSWERS, own_keys, (fence.epoch, encode_name(run)))]
+    (reply,) = yield [ScriptCall(script, own_keys, (fence.epoch, encode_name(run)))]
     if reply == FENCED:
         raise takeover_error(thread)
 

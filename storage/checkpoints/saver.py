@@ -233,14 +233,18 @@ class RedisSaver(BaseCheckpointSaver[int]):
         """Delete every checkpoint whose metadata has one of the run ids."""
         await self._execute(maintenance.delete_for_runs(self._context, run_ids))
 
-    async def akeep_pending(self, config: RunnableConfig, tasks: Sequence[PregelTask]) -> None:
+    async def akeep_pending(
+        self, config: RunnableConfig, tasks: Sequence[PregelTask], *, answers: bool = False
+    ) -> None:
         """Keep the pending writes of a thread's tasks as they are before the config's run.
 
-        `adelete_own_run` restores them. Raises `Fenced` if a later attempt has the thread.
+        `adelete_own_run` restores them. Answers of a failed run go first if this one brings `answers`, too.
+        Raises `Fenced` if a later attempt has the thread.
         """
         ref, run = checkpoint_ref(config), str(config["configurable"]["run_id"])
         if fence := self._fence_of(config, ref.thread):
-            await self._execute(maintenance.keep_pending(self._context, ref, run, tasks, fence))
+            continuing = maintenance.ContinuingRun(run, tasks, answers)
+            await self._execute(maintenance.keep_pending(self._context, ref, continuing, fence))
 
     async def awithdraw_answers(self, config: RunnableConfig) -> None:
         """Have the questions wait that the config's run has answered in a task that did not end.
@@ -250,6 +254,15 @@ class RedisSaver(BaseCheckpointSaver[int]):
         thread, run = str(config["configurable"]["thread_id"]), str(config["configurable"]["run_id"])
         if fence := self._fence_of(config, thread):
             await self._execute(maintenance.withdraw_answers(self._context, thread, run, fence))
+
+    async def arelease_answers(self, config: RunnableConfig) -> None:
+        """Keep the answers of the config's run, which failed, until another brings answers.
+
+        Raises `Fenced` if a later attempt has the thread.
+        """
+        thread, run = str(config["configurable"]["thread_id"]), str(config["configurable"]["run_id"])
+        if fence := self._fence_of(config, thread):
+            await self._execute(maintenance.release_answers(self._context, thread, run, fence))
 
     async def adelete_own_run(self, config: RunnableConfig) -> None:
         """Delete every checkpoint of the config's run, and its writes at those of earlier runs.

@@ -156,6 +156,32 @@ async def test_an_answer_whose_run_failed_is_not_given_instead_of_a_later_one(st
         assert (await worker.state(thread)).values["answers"] == ["no", "yes"]
 
 
+@pytest.mark.parametrize("failures", [1, 2])
+@pytest.mark.parametrize("goes_on", [True, False])
+async def test_a_run_without_input_goes_on_with_the_answers_of_runs_that_failed_and_new_ones_replace_them(
+    storage: Storage, failures: int, *, goes_on: bool
+) -> None:
+    asking = TwoQuestions("")
+    async with running_worker(storage, {"asking": asking.graph()}, OPTIONS) as worker:
+
+        async def execute(run: RunRequest) -> None:
+            created = await worker.runs.create(run)
+            await worker.execute("t", created.run)
+
+        failing = await ask(worker)
+        [name] = failing.request["answers"]
+        asking.fails = True
+        await execute(failing)
+        for _ in range(failures - 1):
+            await execute(request(input=None))
+        asking.fails = False
+        others = resume_fields({name: "no"}, dict(failing.request["questions"]))
+        await execute(request(input=None) if goes_on else request(**others))
+        await execute(await answer(worker, "all"))
+        thread = await threads.get(storage, "t", LOCAL)
+        assert (await worker.state(thread)).values["answers"] == ["yes" if goes_on else "no", "all"]
+
+
 async def test_an_answer_that_another_process_continues_answers_no_second_question(storage: Storage) -> None:
     """A restart between two questions of a step answered the second with the words for the first."""
     asking = TwoQuestions("ask")

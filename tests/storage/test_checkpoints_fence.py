@@ -190,10 +190,12 @@ async def test_an_answer_that_is_withdrawn_or_rolled_back_leaves_all_earlier_one
         await saver.akeep_pending(config(__attempt=0, run_id="late"), ())
     with pytest.raises(Fenced):
         await saver.awithdraw_answers(config(__attempt=0, run_id="late"))
+    with pytest.raises(Fenced):
+        await saver.arelease_answers(config(__attempt=0, run_id="late"))
     await saver.aclose()
 
 
-def ask(state: GivenAnswers) -> AnswerState:
+def ask_who(state: GivenAnswers) -> GivenAnswers:
     return {"answers": [[interrupt("Who?")]]}
 
 
@@ -201,7 +203,7 @@ async def test_an_answer_reads_none_of_the_subgraphs_of_earlier_turns(
     storage: Storage, saver: RedisSaver
 ) -> None:
     inner = StateGraph(GivenAnswers)
-    inner.add_node("ask", ask)
+    inner.add_node("ask", ask_who)
     inner.add_edge(START, "ask")
     outer = StateGraph(GivenAnswers)
     outer.add_node("inner", inner.compile())

@@ -196,7 +196,7 @@ _ALLOWED_WORDS: Final = {
     "level": "a number from 1, for the main heading, to 6",
     "lang": "the code of a language, such as en, fr or pt-BR",
 }
-"""What an attribute may be, in words, where its name does not tell."""
+"""Values of attributes in words, where the name does not tell."""
 
 
 def _remedy(name: str) -> str:

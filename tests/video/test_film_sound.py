@@ -73,8 +73,8 @@ async def test_a_film_of_a_lesson_speaks_its_sentences_in_their_scenes_with_musi
     written = [scene["audio"]["description"] for scene in exported]
     assert [one["text"] for one in narrated["words"]] == "\n".join(written).split("\n")
     for one in narrated["words"]:
-        spoken = np.abs(samples[round(one["start"] * rate) : round(one["end"] * rate)])
-        assert spoken.max() > 0.1, one
+        part = np.abs(samples[round(one["start"] * rate) : round(one["end"] * rate)])
+        assert part.max() > 0.1, one
     assert all(one["end"] <= after["start"] for one, after in pairwise(narrated["words"]))
     both = await render(client, music="calm piano")
     assert both["frames"] == narrated["frames"]

@@ -25,7 +25,7 @@ _PIECE: Final = 200_000
 """Bytes of a part that are searched together."""
 
 
-class _Line(NamedTuple):
+class _NameRow(NamedTuple):
     """A row of cells, with its rank as the names of columns."""
 
     rank: tuple[int, ...]
@@ -38,7 +38,7 @@ class _Top(NamedTuple):
 
     sheet: int
     begin: int
-    names: _Line
+    names: _NameRow
 
 
 class SheetTable:
@@ -96,7 +96,7 @@ class SheetTable:
     def _top(self, sheet: int) -> _Top | None:
         """Return the row of a sheet that names its columns; None for a sheet without texts."""
         lines = [
-            _Line(rank_names(cells, number), number, cells)
+            _NameRow(rank_names(cells, number), number, cells)
             for number, cells in islice(enumerate(self._cells(sheet), 1), LEADING)
             if any(isinstance(cell, str) and cell.strip() for cell in cells)
         ]

@@ -169,7 +169,7 @@ class Artefact(StepReceipts):
     def _write_error(self, verdict: bytes, stream: str) -> Forbidden | Conflict:
         if verdict == b"locked":
             return Forbidden(
-                f"{stream!r} of {self.kind} {self.id!r} is locked",
+                f"{stream!r} of this {self.kind} is locked",
                 remedy="change something else; only a person can unlock it",
             )
         return Conflict(

@@ -17,33 +17,38 @@ export interface AnswerProps {
   onAnswer: (answer: unknown) => void;
 }
 
-const keptStates = new Map<string, unknown>();
+const keptStates = new Map<string, { state: any; sent: boolean }>();
 
-/** A state that outlives its form; `key` names the question. */
-function useKept<T>(key: string, first: T): [T, (value: T) => void] {
-  const [value, set] = useState<T>(() => (keptStates.has(key) ? (keptStates.get(key) as T) : first));
-  return [value, (next) => { keptStates.set(key, next); set(next); }];
+/**
+ * A state that outlives its form, and what to call when it is sent; `key` names the question. What was sent begins the form
+ * again only if it was refused: an equal question that comes later has nothing to do with it.
+ */
+function useKept<T>(key: string, first: T, refused: boolean): [T, (state: T) => void, () => void] {
+  const [state, set] = useState<T>(() => {
+    const known = keptStates.get(key);
+    return known && (refused || !known.sent) ? known.state : first;
+  });
+  return [state, (next) => { keptStates.set(key, { state: next, sent: false }); set(next); }, () => keptStates.set(key, { state, sent: true })];
 }
 
-/** Ticks by id, of choices that somebody saw; they were sent if they were used. */
-interface Ticks { by: Record<string, boolean>; wish: string; sent: boolean }
+/** Ticks by id, of choices that somebody saw. */
+interface Ticks { by: Record<string, boolean>; wish: string }
 
 function ChooseForm({ value, thread, field, choices, chosen: ticked, busy, onAnswer }: AnswerProps & { field: string; choices: Choice[]; chosen: string[] }) {
-  const [kept, keep] = useKept<Ticks>(`${thread} ${field}`, { by: {}, wish: "", sent: false });
-  // Ticks that were used are the server's to tell, unless it refused them.
-  const { by, wish } = kept.sent && !value.problem ? { by: {} as Ticks["by"], wish: "" } : kept;
+  // Ticks are those of one choice: after another one, in whatever way it was made, they begin with it.
+  const [{ by, wish }, keep, markSent] = useKept<Ticks>(`${thread} ${field} ${value.chosenFacts ?? ""}`, { by: {}, wish: "" }, Boolean(value.problem));
   const noun = field === "facts" ? "fact" : field === "images" ? "image" : "item";
   const ids = choices.map((one) => one.id);
   const chosen = new Set(ids.filter((id) => by[id] ?? ticked.includes(id)));
-  const tick = (on: (id: string) => boolean) => keep({ by: { ...by, ...Object.fromEntries(ids.map((id) => [id, on(id)])) }, wish, sent: false });
+  const tick = (on: (id: string) => boolean) => keep({ by: { ...by, ...Object.fromEntries(ids.map((id) => [id, on(id)])) }, wish });
   const all = chosen.size === choices.length;
   const send = (event: Event) => {
     event.preventDefault();
-    keep({ by, wish, sent: true });
+    markSent();
     onAnswer(choose(field, ids.filter((id) => chosen.has(id)), wish.trim()));
   };
   const findOthers = () => {
-    keep({ by, wish: "", sent: false });
+    keep({ by, wish: "" });
     onAnswer(rejectAll(wish.trim()));
   };
   return (
@@ -63,7 +68,7 @@ function ChooseForm({ value, thread, field, choices, chosen: ticked, busy, onAns
       <div class="field">
         <label>
           <span>Wishes<span class="optional"> optional</span></span>
-          <input value={wish} onInput={(event) => keep({ by, wish: event.currentTarget.value, sent: false })} placeholder={field === "facts" ? "30 seconds, and easier" : ""} />
+          <input value={wish} onInput={(event) => keep({ by, wish: event.currentTarget.value })} placeholder={field === "facts" ? "30 seconds, and easier" : ""} />
         </label>
       </div>
       <div class="actions">
@@ -117,13 +122,14 @@ function ActionRow({ action, index, kept, keep, canSkip }: { action: Action; ind
 }
 
 function ActionsForm({ value, thread, actions, canSkip, busy, onAnswer }: AnswerProps & { actions: Action[]; canSkip: boolean }) {
-  const [kept, keep] = useKept<Edits>(`${thread} ${(value.steps ?? actions.map((one) => one.title)).join()}`, { args: {}, typed: {}, open: [], left: [] });
+  const [kept, keep, markSent] = useKept<Edits>(`${thread} ${(value.steps ?? actions.map((one) => one.title)).join()}`, { args: {}, typed: {}, open: [], left: [] }, Boolean(value.problem));
   const [rejecting, reject] = useState(false);
   const [reason, setReason] = useState("");
   const { left } = kept;
   const editing = kept.open.some((one) => !left.includes(one));
   const changed = Object.keys(kept.args).length > 0 || left.length > 0;
   const several = actions.length > 1;
+  const send = (given: unknown) => { markSent(); onAnswer(given); };
   return (
     <div class="answer">
       <ul class={several ? "actions-list" : "actions-list single"}>
@@ -140,10 +146,10 @@ function ActionsForm({ value, thread, actions, canSkip, busy, onAnswer }: Answer
       {editing && !rejecting && <p class="help">Keep or cancel the open edit, then approve.</p>}
       <div class="actions">
         {!rejecting && <button type="button" class="button primary" data-key="a" disabled={busy || editing || left.length === actions.length}
-          onClick={() => onAnswer(changed ? decide(actions, kept.args, new Set(left)) : approveAll)}><Icon name="check" size={16} />
+          onClick={() => send(changed ? decide(actions, kept.args, new Set(left)) : approveAll)}><Icon name="check" size={16} />
           {changed ? `Approve ${count(actions.length - left.length, "step")}` : several ? "Approve all" : "Approve"}</button>}
         <button type="button" class={rejecting ? "button danger" : "button quiet"} data-key="r" disabled={busy}
-          onClick={() => (rejecting ? onAnswer(rejectAll(reason.trim())) : reject(true))}>Reject</button>
+          onClick={() => (rejecting ? send(rejectAll(reason.trim())) : reject(true))}>Reject</button>
         {rejecting && <button type="button" class="button quiet" onClick={() => reject(false)}>Back</button>}
       </div>
     </div>

@@ -11,7 +11,14 @@ from pydantic import ValidationError
 
 from callsheet.nodes.planner import Planned, Planning, plan_of_calls
 from callsheet.nodes.workflow import WorkflowSpec
-from callsheet.state.campaigns.answers import MAX_STATEMENTS, MAX_TEXT, Answer, Statement, problems_of
+from callsheet.state.campaigns.answers import (
+    MAX_STATEMENTS,
+    MAX_TEXT,
+    Answer,
+    Statement,
+    is_supported_question,
+    problems_of,
+)
 from callsheet.state.campaigns.counting import match_words
 from callsheet.state.campaigns.evidence import evidence_of
 from callsheet.state.campaigns.workflow import EXTENT, CampaignState, SearchExtent
@@ -128,13 +135,14 @@ class CampaignPlanning(Planning):
             shown = [] if complete == answer else [complete]
             return Planned(None, shown, {"checks": 0, **({"truncated": True} if faults else {})})
         text = without_images(_text(kept, len(faults), outputs))
+        questions = [one for one in suggestions if is_supported_question(one, evidence)]
         return Planned(
             None,
             [
                 tool_message(str(calls[0]["id"]), ANSWER, {"sent": True}),
                 _with_extent(AIMessage(text), text, state),
             ],
-            {"suggestions": [*suggestions], "checks": 0},
+            {"suggestions": questions, "checks": 0},
         )
 
     def _sent_back(

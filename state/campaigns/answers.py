@@ -111,6 +111,14 @@ def problems(statement: Statement, evidence: SearchEvidence) -> list[str]:
     return problems_of([statement], evidence)[0]
 
 
+def is_supported_question(text: str, evidence: SearchEvidence) -> bool:
+    """Return whether the results have the figures, names and gifts of a question; its values may be new."""
+    check = _Check(Statement(text=f"{text} "[:MAX_TEXT]), evidence)
+    counted = [each for one in evidence.sets for each in figures_of(one)]
+    known = [*counted, *(each for one in evidence.campaigns.values() for each in _numbers_of(one))]
+    return all(any(map(one.fits, known)) for one in check.quantities) and not [*check.name_problems()]
+
+
 @dataclass(frozen=True)
 class _Check:
     """The check of one statement."""
@@ -212,7 +220,7 @@ class _Check:
         yield from (
             f"offer {one!r} is not among them" for one in self.statement.offers if not self._is_offer(one)
         )
-        yield from self._name_problems()
+        yield from self.name_problems()
         yield from ["it names no campaign"] if self._lacks_subject else self._value_problems()
         yield from self._day_problems()
         yield from self._figure_problems()
@@ -224,7 +232,8 @@ class _Check:
         wanted = _plain(text)
         return any(wanted and wanted in _plain(one["offer"]) for one in self.pool)
 
-    def _name_problems(self) -> Iterator[str]:
+    def name_problems(self) -> Iterator[str]:
+        """Yield names and gifts that the results do not have."""
         if words.NOT_ABLE.search(self.statement.text):
             return
         offered = frozenset().union(*(self.evidence.stems_of(one) for one in self.pool))

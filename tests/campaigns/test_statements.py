@@ -123,6 +123,16 @@ async def test_every_sentence_of_a_long_plain_text_is_checked(api: httpx.AsyncCl
     assert false not in reply["response"]
 
 
+async def test_questions_that_could_follow_claim_nothing_false(api: httpx.AsyncClient, model: ChatDouble):
+    """E-R9: a person reads them as the product's words, too; a value may be new."""
+    true = ["What about TikTok?", "Which of the 74 email campaigns have an offer?"]
+    false = ["Why are there 412 email campaigns?", "Zenith Bank has 500 campaigns."]
+    answer = {"statements": [{"text": "Email has 74 campaigns."}], "suggestions": [*false, *true]}
+    case = {"question": "by channel?", "searches": [{"group_by": "channel"}]}
+    reply = await _ask(api, model, case, _say(ANSWER, "call_9", answer))
+    assert reply["suggestions"] == true
+
+
 async def test_amounts_of_a_table_reach_the_model_in_full_digits(api: httpx.AsyncClient, model: ChatDouble):
     await _ask(api, model, {"question": "by channel?", "searches": [{"group_by": "channel"}]}, Say("Here."))
     assert "twitter: 76 campaigns, spend 19,067,500" in model.requests[-1].messages[-1]["content"]

@@ -404,7 +404,7 @@ class ContinuingRun(NamedTuple):
     id: str
     tasks: Sequence[PregelTask]
     answers: bool
-    """Whether it brings answers of its own."""
+    """True if it brings answers of its own."""
 
 
 def keep_pending(

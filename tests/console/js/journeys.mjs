@@ -538,6 +538,17 @@ test("the steps of every turn are called the same live and after a reload", asyn
   }
 });
 
+test("a step of an earlier plan leads to the version that it has made", async () => {
+  const project = await offline.send("POST", "/api/projects", { id: "plans", scenes: [1, 2].map(scene) });
+  const ended = async ({ executionId }) => until(async () => (await offline.send("GET", `/api/executions/${executionId}`)).status === "completed", "the plan has ended");
+  await ended(await offline.send("POST", "/api/projects/plans/executions", { message: "make scene 1 faster", provider: "offline" }));
+  await ended(await offline.send("PUT", "/api/projects/plans/order", { sceneIds: ["scene-2", "scene-1"] }));
+  const tab = await open(offline, `/c/${project.threadId}`);
+  await tab.getByRole("link", { name: "order of the scenes v2" }).waitFor();
+  const [link] = await tab.locator(".plan").first().locator(".step a.tag").evaluateAll((all) => all.map((one) => [one.innerText, new URL(one.href).searchParams.get("stream")]));
+  assert.deepEqual(link, ["v2", "scene-1"]);
+});
+
 test("a question about campaigns shows figures and proof, and is found again", async () => {
   const tab = await open(offline, "/");
   await start(tab, "campaign_search", EXAMPLES.campaign_search);

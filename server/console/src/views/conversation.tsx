@@ -84,7 +84,11 @@ interface TurnProps {
   named: string[];
 }
 
-function Turn({ item, thread, newest, streams, named }: TurnProps) {
+const NO_STREAMS = new Map<string, string>();
+
+function Turn({ item, thread, newest, streams: created, named }: TurnProps) {
+  // The steps of each plan of a video are s1, s2, …: those of an earlier one have made other versions.
+  const streams = newest || thread.workflow.value !== "scene_edit" ? created : NO_STREAMS;
   if (item.type === "person") return <Person item={item} thread={thread} />;
   if (item.type === "model") return <div class="turn model"><Markdown text={item.text} streaming={item.streaming} streams={named} /></div>;
   if (item.type === "receipt") return <ReceiptLine receipt={item.receipt} />;

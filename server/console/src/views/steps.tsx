@@ -6,7 +6,7 @@ import { count, fullTime, line, seconds, sentence, shorten } from "../format.ts"
 import { streamWords, versionLink } from "../mentions.ts";
 import { location } from "../router.ts";
 import { stepTitle } from "../tools.ts";
-import type { Json } from "../types.ts";
+import type { Fields, Json } from "../types.ts";
 import { Icon } from "../ui/icon.tsx";
 import { useRead } from "../ui/use_read.ts";
 import { Value } from "../ui/value.tsx";
@@ -54,12 +54,18 @@ function noteOf(step: Step): string {
   return isDone(step.status) ? outcome(step) : step.status === "in-progress" ? line(subject, 80) : "";
 }
 
+/** The scene whose version a step of an earlier plan has made; deleting one makes a version of the order alone. */
+function sceneOf({ tool, output }: Step): string {
+  const { sceneId, scene } = (output ?? {}) as Fields;
+  return /^(delete|restore)Scene$/.test(tool) ? "" : String(sceneId ?? scene ?? "");
+}
+
 function VersionLinks({ step, streams }: { step: Step; streams: Map<string, string> }) {
   const versions = versionsOf(step.output);
   return (
     <>
       {versions.map(([name, id]) => {
-        const stream = name || streams.get(step.id) || "";
+        const stream = name || sceneOf(step) || streams.get(step.id) || "";
         if (!stream) return <span class="tag" key={id}>{id}</span>;
         return <a class="tag link" key={stream} href={versionLink(location.value.path, stream, id)}>{name || stream === "order" ? `${name || streamWords(stream).toLowerCase()} ` : ""}{id}</a>;
       })}

@@ -137,7 +137,7 @@ class CampaignPlanning(Planning):
         text = without_images(_text(kept, len(faults), outputs))
         questions = [one for one in suggestions if is_supported_question(one, evidence)]
         sent = tool_message(str(calls[0]["id"]), ANSWER, {"sent": True})
-        messages = [sent, _with_extent(AIMessage(text), text, state)]
+        messages: list[AnyMessage] = [sent, _with_extent(AIMessage(text), text, state)]
         return Planned(None, messages, {"suggestions": questions, "checks": 0})
 
     def _sent_back(

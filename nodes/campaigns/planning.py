@@ -136,14 +136,9 @@ class CampaignPlanning(Planning):
             return Planned(None, shown, {"checks": 0, **({"truncated": True} if faults else {})})
         text = without_images(_text(kept, len(faults), outputs))
         questions = [one for one in suggestions if is_supported_question(one, evidence)]
-        return Planned(
-            None,
-            [
-                tool_message(str(calls[0]["id"]), ANSWER, {"sent": True}),
-                _with_extent(AIMessage(text), text, state),
-            ],
-            {"suggestions": questions, "checks": 0},
-        )
+        sent = tool_message(str(calls[0]["id"]), ANSWER, {"sent": True})
+        messages: list[AnyMessage] = [sent, _with_extent(AIMessage(text), text, state)]
+        return Planned(None, messages, {"suggestions": questions, "checks": 0})
 
     def _sent_back(
         self, state: CampaignState, call: str, faults: Sequence[str], outputs: Sequence[Mapping[str, Any]]

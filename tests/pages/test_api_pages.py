@@ -145,7 +145,9 @@ async def test_every_version_is_exported_as_harmless_html(client: httpx.AsyncCli
     assert reply.headers["x-content-type-options"] == "nosniff"
     assert "&lt;script&gt;" in reply.text
     first = await client.get("/api/pages/bakery/export?version=v1&view=attachment")
-    assert first.headers["content-disposition"].startswith("attachment; filename*=UTF-8''Fresh%20bread%20v1.html")
+    assert first.headers["content-disposition"].startswith(
+        "attachment; filename*=UTF-8''Fresh%20bread%20v1.html"
+    )
     assert "form-1" not in first.text
     framed = (await client.get("/api/pages/bakery/export?view=frame")).headers["content-security-policy"]
     assert framed.endswith("sandbox allow-same-origin; frame-ancestors 'self'")

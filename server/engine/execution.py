@@ -175,6 +175,7 @@ class RunExecution:
         later = asyncio.get_running_loop().call_later(_HEARTBEAT_DELAY_S, self.start_heartbeat)
         spell = self._work_limit = asyncio.timeout(None)
         self._task, token = asyncio.current_task(), LEASE.set(self.lease)
+        STEP_STORE.set(None)  # A run that follows another one inherits its context.
         try:
             async with spell:
                 return await self._work()
@@ -251,14 +252,15 @@ class RunExecution:
         if not self._has_own_checkpoint(before):
             # Only before this run's first checkpoint; later it would fork from the old one again.
             config["configurable"] |= self.run.request.get("checkpoint") or {}
+        taken: Collection[str] = ()
         if self._continues:
             state = before or await self.graph.aget_state(config)
             answers = (self.run.request["command"] or {}).get("resume") is not None
-            await self._saver.akeep_pending(config, state.tasks, answers=answers)
+            taken = await self._saver.akeep_pending(config, state.tasks, answers=answers)
         translator = self._translator()
         await self._recall_events(before)
         await self._publish_answers()
-        given = self._graph_input(before)
+        given = self._graph_input(before, taken)
         if isinstance(given, Command) and _only_ends(given):
             # LangGraph has no edge to END here, and would raise the interrupt again.
             await self.graph.aupdate_state(config, None, as_node=END)
@@ -383,14 +385,13 @@ class RunExecution:
         schema = getattr(getattr(self.graph, "builder", None), "state_schema", object)
         return ANSWERED in self.graph.channels and str(schema.__module__).startswith("callsheet.state.")
 
-    def _graph_input(self, before: StateSnapshot | None) -> Any:
-        """Return the graph's input; None to continue from the newest checkpoint."""
-        request = self.run.request
-        if self._has_own_checkpoint(before):
-            return None
-        return (
-            resume_command(request["command"], request["answers"]) if request["command"] else request["input"]
-        )
+    def _graph_input(self, before: StateSnapshot | None, taken: Collection[str]) -> Any:
+        """Return the graph's input without answers that are taken; None to continue the newest checkpoint."""
+        request, has_own = self.run.request, self._has_own_checkpoint(before)
+        if has_own or not request["command"]:
+            return None if has_own else request["input"]
+        left = {name: value for name, value in (request["answers"] or {}).items() if name not in taken}
+        return resume_command(request["command"], left) if left or not taken else None
 
     def _config(self) -> RunnableConfig:
         """Return the run's config for the thread's newest checkpoint."""

@@ -235,16 +235,18 @@ class RedisSaver(BaseCheckpointSaver[int]):
 
     async def akeep_pending(
         self, config: RunnableConfig, tasks: Sequence[PregelTask], *, answers: bool = False
-    ) -> None:
+    ) -> frozenset[str]:
         """Keep the pending writes of a thread's tasks as they are before the config's run.
 
         `adelete_own_run` restores them. Answers of a failed run go first if this one brings `answers`, too.
+        Returns the ids of questions that an earlier attempt came to with the same answers: they are taken.
         Raises `Fenced` if a later attempt has the thread.
         """
         ref, run = checkpoint_ref(config), str(config["configurable"]["run_id"])
         if fence := self._fence_of(config, ref.thread):
             continuing = maintenance.ContinuingRun(run, tasks, answers)
-            await self._execute(maintenance.keep_pending(self._context, ref, continuing, fence))
+            return await self._execute(maintenance.keep_pending(self._context, ref, continuing, fence))
+        return frozenset()
 
     async def awithdraw_answers(self, config: RunnableConfig) -> None:
         """Have the questions wait that the config's run has answered in a task that did not end.

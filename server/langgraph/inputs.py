@@ -94,8 +94,9 @@ def check_nodes(graph: Pregel[Any, Any], names: str | Sequence[str] | None, name
     """Raise `Invalid` for an interrupt at a node that the graph lacks, which would never come."""
     if not names or isinstance(names, str) or factory_of(graph):
         return
-    nodes = [one for one in graph.nodes if one != START]
-    if unknown := [one for one in names if one not in nodes]:
+    # LangGraph stops at the input's own node, too.
+    if unknown := [one for one in names if one not in graph.nodes]:
+        nodes = [one for one in graph.nodes if one != START]
         raise Invalid(
             f"{name!r} has {unknown[0]!r}, which is no node of graph {graph.name!r}",
             remedy=f"use {', '.join(map(repr, nodes))}, or '*' for all",

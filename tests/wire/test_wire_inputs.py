@@ -234,7 +234,7 @@ async def test_a_checkpoint_of_the_wrong_type_is_refused(
             {"interrupt_before": ["onyl"]},
             ("'interrupt_before' has 'onyl'", "no node of graph 'form'", "'only'"),
         ),
-        ({"interrupt_after": ["only", "__start__"]}, ("'interrupt_after' has '__start__'",)),
+        ({"interrupt_after": ["only", "__end__"]}, ("'interrupt_after' has '__end__'",)),
         ({"config": {"recursion_limit": "ten"}}, ("config.recursion_limit is 'ten'", "whole number")),
         ({"config": {"max_concurrency": 0}}, ("config.max_concurrency is 0",)),
         ({"config": {"tags": "red"}}, ("config.tags is 'red'", "list")),

@@ -230,6 +230,12 @@ async def test_every_durability_is_accepted_and_stores_every_step(client: LangGr
     assert len(await client.threads.get_history(thread, limit=100)) == 15
 
 
+async def test_a_run_stops_before_its_input_is_taken(client: LangGraphClient) -> None:
+    thread = (await client.threads.create())["thread_id"]
+    await client.runs.wait(thread, "counter", input={"x": 1}, interrupt_before=["__start__"])
+    assert (await client.threads.get_state(thread))["next"] == ["__start__"]
+
+
 async def test_a_run_stops_before_a_node_in_interrupt_before(client: LangGraphClient) -> None:
     thread = await create_thread(client)
     values: Any = await client.runs.wait(thread, "counter", input={"x": 1}, interrupt_before=["c"])

@@ -8,7 +8,7 @@ from typing import Any
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import WRITES_IDX_MAP
 from langgraph.checkpoint.serde.types import INTERRUPT
-from langgraph.types import Interrupt
+from langgraph.types import Interrupt, StateSnapshot
 
 from callsheet.nodes.node import EPOCH_KEY
 from callsheet.server.engine.json_values import dumps
@@ -29,6 +29,15 @@ async def cancelled_outcome(runs: Runs, saver: RedisSaver, attempt: RunAttempt, 
     await saver.awithdraw_answers(config)
     record = {"error": "UserInterrupt", "message": "the run was cancelled"}
     return RunOutcome("interrupted", "interrupted", await _stored_interrupts(saver, config), error=record)
+
+
+def answered_questions(request: Mapping[str, Any], state: StateSnapshot) -> tuple[str, ...] | None:
+    """Return ids of the questions that a run answers: none if it answers any; None without an answer."""
+    resume = (request["command"] or {}).get("resume")
+    if resume is None:
+        return None
+    given = request["answers"] or (resume if isinstance(resume, Mapping) else {})
+    return tuple(one.id for task in state.tasks for one in task.interrupts if one.id in given)
 
 
 async def withdraw_answers(saver: RedisSaver, attempt: RunAttempt) -> None:

@@ -25,7 +25,7 @@ from langgraph.types import Command, Interrupt, Send, StateSnapshot
 from callsheet.nodes.node import EPOCH_KEY, OWNER_KEY, RESUMES_KEY, RUN_KEY
 from callsheet.server.engine import graph_factory
 from callsheet.server.engine.attempt_log import log_crash
-from callsheet.server.engine.cancellation import cancelled_outcome, interrupt_views
+from callsheet.server.engine.cancellation import answered_questions, cancelled_outcome, interrupt_views
 from callsheet.server.engine.encoding import (
     Event,
     EventTranslator,
@@ -255,8 +255,8 @@ class RunExecution:
         taken: Collection[str] = ()
         if self._continues:
             state = before or await self.graph.aget_state(config)
-            answers = (self.run.request["command"] or {}).get("resume") is not None
-            taken = await self._saver.akeep_pending(config, state.tasks, answers=answers)
+            answers = answered_questions(self.run.request, state)
+            taken = await self._saver.akeep_pending(config, state.tasks, answers)
         translator = self._translator()
         await self._recall_events(before)
         await self._publish_answers()

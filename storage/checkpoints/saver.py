@@ -1,7 +1,7 @@
 """The saver: LangGraph's checkpointer interface in blocking and asynchronous form."""
 
 import random
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from functools import partial
 from typing import Any, Final, Self, TypedDict, TypeVar, Unpack, cast
@@ -22,7 +22,7 @@ from redis.asyncio import Redis, RedisCluster
 
 from callsheet import storage
 from callsheet.state.errors import Invalid
-from callsheet.storage.checkpoints import maintenance, reading, writing
+from callsheet.storage.checkpoints import maintenance, pending, reading, writing
 from callsheet.storage.checkpoints.codec import Codec
 from callsheet.storage.checkpoints.context import (
     STEP_STORE,
@@ -234,18 +234,19 @@ class RedisSaver(BaseCheckpointSaver[int]):
         await self._execute(maintenance.delete_for_runs(self._context, run_ids))
 
     async def akeep_pending(
-        self, config: RunnableConfig, tasks: Sequence[PregelTask], *, answers: bool = False
+        self, config: RunnableConfig, tasks: Sequence[PregelTask], answers: Collection[str] | None = None
     ) -> frozenset[str]:
         """Keep the pending writes of a thread's tasks as they are before the config's run.
 
-        `adelete_own_run` restores them. Answers of a failed run go first if this one brings `answers`, too.
+        `adelete_own_run` restores them. Answers of a failed run to the questions with the ids in `answers` go
+        first; all of them if it is empty.
         Returns the ids of questions that an earlier attempt came to with the same answers: they are taken.
         Raises `Fenced` if a later attempt has the thread.
         """
         ref, run = checkpoint_ref(config), str(config["configurable"]["run_id"])
         if fence := self._fence_of(config, ref.thread):
-            continuing = maintenance.ContinuingRun(run, tasks, answers)
-            return await self._execute(maintenance.keep_pending(self._context, ref, continuing, fence))
+            continuing = pending.ContinuingRun(run, tasks, answers)
+            return await self._execute(pending.keep_pending(self._context, ref, continuing, fence))
         return frozenset()
 
     async def awithdraw_answers(self, config: RunnableConfig) -> None:
@@ -255,7 +256,7 @@ class RedisSaver(BaseCheckpointSaver[int]):
         """
         thread, run = str(config["configurable"]["thread_id"]), str(config["configurable"]["run_id"])
         if fence := self._fence_of(config, thread):
-            await self._execute(maintenance.withdraw_answers(self._context, thread, run, fence))
+            await self._execute(pending.withdraw_answers(self._context, thread, run, fence))
 
     async def arelease_answers(self, config: RunnableConfig) -> None:
         """Keep the answers of the config's run, which failed, until another brings answers.
@@ -264,7 +265,7 @@ class RedisSaver(BaseCheckpointSaver[int]):
         """
         thread, run = str(config["configurable"]["thread_id"]), str(config["configurable"]["run_id"])
         if fence := self._fence_of(config, thread):
-            await self._execute(maintenance.release_answers(self._context, thread, run, fence))
+            await self._execute(pending.release_answers(self._context, thread, run, fence))
 
     async def adelete_own_run(self, config: RunnableConfig) -> None:
         """Delete every checkpoint of the config's run, and its writes at those of earlier runs.

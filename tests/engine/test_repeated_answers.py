@@ -58,7 +58,7 @@ async def test_an_answer_whose_process_died_at_the_next_question_does_not_answer
         assert isinstance(dead, RunAttempt)
         config: Any = {"configurable": {"thread_id": "t", "run_id": answering.id, EPOCH_KEY: dead.epoch}}
         tasks = (await state_of(worker)).tasks
-        await cast("RedisSaver", graph.checkpointer).akeep_pending(config, tasks, answers=True)
+        await cast("RedisSaver", graph.checkpointer).akeep_pending(config, tasks, ())
         given = resume_command(answering.request["command"], answering.request["answers"])
         await graph.ainvoke(given, config, durability="sync")
         await runs.release(dead)
@@ -108,9 +108,9 @@ class Both(TypedDict, total=False):
 
 
 class TwoTasks:
-    """A graph that asks in two tasks at once; the second one fails, or waits."""
+    """A graph that asks in two tasks at once; the second one fails, waits, or ends."""
 
-    fails = False
+    fails, waits = False, True
 
     def __init__(self) -> None:
         self.is_waiting = asyncio.Event()
@@ -123,13 +123,14 @@ class TwoTasks:
         return {"answers": [interrupt("one?")]}
 
     async def two(self, state: Both) -> Both:
-        interrupt("two?")
+        answer = interrupt("two?")
         await asyncio.sleep(0.1)
         if self.fails:
             raise RuntimeError("the model is down")
-        self.is_waiting.set()
-        await asyncio.Event().wait()
-        return {}
+        if self.waits:
+            self.is_waiting.set()
+            await asyncio.Event().wait()
+        return {"answers": [answer]}
 
 
 async def test_a_retry_that_is_rolled_back_leaves_what_the_failed_run_has_done(storage: Storage) -> None:
@@ -149,6 +150,21 @@ async def test_a_retry_that_is_rolled_back_leaves_what_the_failed_run_has_done(s
         await worker.cancel("t", retry.id, "rollback")
         await executing
         assert [task.result for task in (await state_of(worker)).tasks] == [{"answers": ["one?"]}, None]
+
+
+async def test_an_answer_replaces_that_of_a_failed_run_to_the_same_question_alone(storage: Storage) -> None:
+    asking = TwoTasks()
+    async with running_worker(storage, {"asking": asking.graph()}, OPTIONS) as worker:
+        await threads.create(storage, NewThread("t", LOCAL, "asking"))
+        await execute(worker, request(input={"answers": []}))
+        ids = {one.value: one.id for one in pending_interrupts(await state_of(worker))}
+        asking.fails, asking.waits = True, False
+        for answer in ("early", "late"):
+            await execute(worker, request(command={"resume": {ids["two?"]: answer}}))
+        asking.fails = False
+        await execute(worker, request(command={"resume": {ids["one?"]: "first"}}))
+        state = await state_of(worker)
+        assert (pending_interrupts(state), state.values) == ([], {"answers": ["first", "late"]})
 
 
 async def test_what_is_kept_of_a_checkpoint_goes_with_it(storage: Storage) -> None:

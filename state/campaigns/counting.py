@@ -321,6 +321,11 @@ def is_more(
     return all(first > second for first, second in itertools.pairwise(counts))
 
 
+def amount_name(text: str) -> str:
+    """Return the field of a campaign that a text is about; empty if it may be another."""
+    return "spend" if _SPEND.search(text) else "volume" if _VOLUME.search(text) else ""
+
+
 def measure(one: CampaignSet, text: str) -> float:
     """Return the figure that a comparison is about."""
     if _SPEND.search(text):

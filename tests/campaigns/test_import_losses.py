@@ -32,6 +32,7 @@ def workbook(*sheets: list[list[Any]], formats: Sequence[str] = ()) -> bytes:
 
 
 SHEET = [HEAD.split(","), ROW.split(",")]
+FORM = [[*SHEET[0], "brand", "offer"]]
 NOTES = [["Read me"], ["Exported by finance, date and channel as booked"], ["Company names are invented"]]
 
 
@@ -55,6 +56,7 @@ WORKBOOKS: list[tuple[str, str | bytes, str, str]] = [
         ("a.xlsx", workbook(SHEET, SHEET), "notes", "'Sheet 2' is not read, only 'Sheet 1'"),
         ("a.xlsx", workbook([], SHEET, SHEET), "notes", "'Sheet 3' is not read, only 'Sheet 2'"),
         ("a.xlsx", workbook(NOTES, SHEET), "notes", "'Sheet 1' is not read, only 'Sheet 2'"),
+        ("a.xlsx", workbook(SHEET, FORM), "notes", "'Sheet 2' is not read, only 'Sheet 1'"),
         ("a.xlsx", workbook([[*SHEET[0], None], [*SHEET[1], "lost"]]), "notes", "column 5 has cells"),
         ("a.xlsx", workbook([["2026"], *SHEET]), "notes", "names of the columns are in line 2"),
         ("a.xlsx", workbook([[*SHEET[0], "offer"], [*SHEET[1], "=1+1"]]), "warnings", "a formula"),

@@ -19,8 +19,9 @@ from callsheet.tools.campaigns.column_names import LEADING, MAX_NAMED, ColumnNam
 MAX_SHEET_BYTES: Final = 1_000_000_000
 """Bytes of a workbook when it is unpacked."""
 _FORMAT_CODES: Final = re.compile(r'\[\$([^\]-]{1,4})[^\]]{0,20}\]|"([^"]{1,4})"|US\$|[€£¥]|\$(?!-)')
-_FORMULA: Final = re.compile(rb"<f[ />]")
-_FORMULA_BYTES: Final = 3
+_FORMULA: Final = re.compile(rb"<(?:\w{1,20}:)?f[ />]")
+"""The beginning of a formula; some programs write a prefix, as in `<x:f>`."""
+_FORMULA_BYTES: Final = 24
 _PIECE: Final = 200_000
 """Bytes of a part that are searched together."""
 

@@ -115,7 +115,9 @@ def problems(statement: Statement, evidence: SearchEvidence) -> list[str]:
 
 def is_supported_question(text: str, evidence: SearchEvidence) -> bool:
     """Return whether the results have the figures, names and gifts of a question; its values may be new."""
-    check = _Check(Statement(text=f"{text} "[:MAX_TEXT]), evidence)
+    if not text.strip():
+        return False
+    check = _Check(Statement(text=text[:MAX_TEXT]), evidence)
     counted = [each for one in evidence.sets for each in figures_of(one)]
     known = [*counted, *(each for one in evidence.campaigns.values() for each in _numbers_of(one))]
     return all(any(map(one.fits, known)) for one in check.quantities) and not [*check.name_problems()]

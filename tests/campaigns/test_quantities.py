@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from callsheet.state.campaigns.answers import Statement, problems
+from callsheet.state.campaigns.answers import Statement, is_supported_question, problems
 from callsheet.state.campaigns.days import days_in
 from callsheet.state.campaigns.evidence import evidence_of
 from callsheet.state.campaigns.mentions import unknown_gifts
@@ -212,3 +212,8 @@ def test_miles_of_a_card_are_no_thousands_in_spanish() -> None:
 
 def test_words_for_more_are_no_gift() -> None:
     assert unknown_gifts("It offers more than 60,000 miles.", frozenset({"miles"})) == []
+
+
+def test_no_words_are_no_question() -> None:
+    assert not is_supported_question(" ", CHANNELS)
+    assert is_supported_question("Which of the 30 are by email?", CHANNELS)

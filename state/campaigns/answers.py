@@ -335,7 +335,9 @@ class _Check:
         bound = []
         for one in self.quantities:
             near = own | (self._copy_numbers if one.is_marked else size)
-            if any(map(one.fits, self._meant(one, near))) or self._is_size_of_all(one.shown, one.values):
+            if any(map(one.fits, self._near_numbers(one, near))) or self._is_size_of_all(
+                one.shown, one.values
+            ):
                 continue
             if not self._is_explained(one):
                 yield f"figure {one.shown!r} was not returned, nor follows from counts"
@@ -346,7 +348,7 @@ class _Check:
             if 1 < len(named) <= len(bound) and len({*named}) == len(named):
                 yield from self._order_problems(name, named, bound)
 
-    def _meant(self, one: Quantity, numbers: AbstractSet[float]) -> AbstractSet[float]:
+    def _near_numbers(self, one: Quantity, numbers: AbstractSet[float]) -> AbstractSet[float]:
         """Return those of the campaigns' numbers that a figure may mean.
 
         Most campaigns have some number that is more, or less: it must be the amount that the text is about,

@@ -183,13 +183,13 @@ def test_a_share_of_spend_is_recomputed() -> None:
         ("c-0001 promises more than 3,000 shops.", False),
     ],
 )
-def test_more_or_less_than_a_figure_is_said_of_its_own_amount(text: str, is_true: bool) -> None:  # noqa: FBT001
+def test_more_or_less_than_a_figure_needs_the_amount_itself(text: str, is_true: bool) -> None:  # noqa: FBT001
     one = campaign("c-0001", spend=200.0, volume=50_000, offer="Now in 21 shops: $600 for a bike").model_dump(
         mode="json"
     )
     result = {"by": "filter", "count": 1, "campaigns": (one,), "detectedFilters": {}}
-    found = problems(Statement(text=text, campaigns=["c-0001"]), evidence_of([result]))
-    assert (found == []) is is_true
+    reasons = problems(Statement(text=text, campaigns=["c-0001"]), evidence_of([result]))
+    assert (reasons == []) is is_true
 
 
 @pytest.mark.parametrize("blank", ["\u00a0", "\u202f"])
@@ -199,9 +199,9 @@ def test_thousands_may_be_parted_by_a_blank_that_does_not_break(blank: str) -> N
 
 
 def test_a_text_of_figures_alone_is_read_in_linear_time() -> None:
-    started = time.perf_counter()
+    start = time.perf_counter()
     assert len([*quantities("1 " * 2_000)]) == 2_000
-    assert time.perf_counter() - started < 5
+    assert time.perf_counter() - start < 5
 
 
 def test_miles_of_a_card_are_no_thousands_in_spanish() -> None:

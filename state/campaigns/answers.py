@@ -9,6 +9,7 @@ import itertools
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -18,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from callsheet.state.campaigns import comparisons
 from callsheet.state.campaigns import mentions as words
 from callsheet.state.campaigns.counting import (
+    amount_name,
     explains,
     figures_of,
     follows,
@@ -113,7 +115,9 @@ def problems(statement: Statement, evidence: SearchEvidence) -> list[str]:
 
 def is_supported_question(text: str, evidence: SearchEvidence) -> bool:
     """Return whether the results have the figures, names and gifts of a question; its values may be new."""
-    check = _Check(Statement(text=f"{text} "[:MAX_TEXT]), evidence)
+    if not text.strip():
+        return False
+    check = _Check(Statement(text=text[:MAX_TEXT]), evidence)
     counted = [each for one in evidence.sets for each in figures_of(one)]
     known = [*counted, *(each for one in evidence.campaigns.values() for each in _numbers_of(one))]
     return all(any(map(one.fits, known)) for one in check.quantities) and not [*check.name_problems()]
@@ -160,7 +164,8 @@ class _Check:
     @cached_property
     def _readable_text(self) -> str:
         """The words with the names, each at the place that it has in `text`."""
-        text = joined_digits(unicodedata.normalize("NFKC", self.statement.text))
+        # Before NFKC, which makes the blanks between thousands ordinary ones.
+        text = unicodedata.normalize("NFKC", joined_digits(self.statement.text))
         return _LIST_NUMBER.sub(" ", words.UNSEEN.sub(" ", text))
 
     @cached_property
@@ -330,7 +335,9 @@ class _Check:
         bound = []
         for one in self.quantities:
             near = own | (self._copy_numbers if one.is_marked else size)
-            if any(map(one.fits, near)) or self._is_size_of_all(one.shown, one.values):
+            if any(map(one.fits, self._near_numbers(one, near))) or self._is_size_of_all(
+                one.shown, one.values
+            ):
                 continue
             if not self._is_explained(one):
                 yield f"figure {one.shown!r} was not returned, nor follows from counts"
@@ -340,6 +347,20 @@ class _Check:
             named = [one.value for one in self.mentions if one.dimension == name and not one.is_negated]
             if 1 < len(named) <= len(bound) and len({*named}) == len(named):
                 yield from self._order_problems(name, named, bound)
+
+    def _near_numbers(self, one: Quantity, numbers: AbstractSet[float]) -> AbstractSet[float]:
+        """Return those of the campaigns' numbers that a figure may mean.
+
+        Most campaigns have some number that is more, or less: it must be the amount that the text is about,
+        or stand in the copy and be of the same size.
+        """
+        if one.bound not in {"more", "less"}:
+            return numbers
+        name = amount_name(self.text)
+        amounts = {float(each[name]) for each in self.cited if name and each[name]}
+        others = {each[other] for each in self.cited for other in ("spend", "volume") if name} - amounts
+        alike = {each for each in numbers for value in one.values if value / 2 <= each <= 2 * value}
+        return amounts | (alike - others)
 
     def _is_explained(self, one: Quantity) -> bool:
         """Return whether a figure is that of the values named in its clause, or follows from all of them."""

@@ -3,6 +3,7 @@
 import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Final
 
 from callsheet.state.campaigns.evidence import (
@@ -118,7 +119,7 @@ def _table_of(evidence: SearchEvidence, mentions: Sequence[Mention], name: str) 
 def _of_values(evidence: SearchEvidence, mentions: Sequence[Mention], text: str) -> Iterator[float]:
     """Yield how many values are named or occur, and the least, greatest and mean of their table."""
     yield from (float(len(values)) for values in by_dimension(mentions).values() if len(values) > 1)
-    for name in (name for name, word in _DIMENSION_WORDS.items() if word.search(text)):
+    for name in _named_dimensions(text):
         if table := _table_of(evidence, [one for one in mentions if one.dimension != name], name):
             measured = [measure(row, text) for row in table.values()]
             yield float(len(measured))
@@ -128,6 +129,12 @@ def _of_values(evidence: SearchEvidence, mentions: Sequence[Mention], text: str)
             yield from [sum(measured)] if name in SINGLE and _TOTAL.search(text) else ()
         complete = (one.campaigns for one in evidence.results if one.is_complete and name in FIELDS)
         yield from (float(len({fold(str(one[FIELDS[name]])) for one in each})) for each in complete)
+
+
+@lru_cache(maxsize=64)
+def _named_dimensions(text: str) -> tuple[str, ...]:
+    """Return the dimensions that a text names themselves; it is asked for each figure of the text."""
+    return tuple(name for name, word in _DIMENSION_WORDS.items() if word.search(text))
 
 
 def figures_of(one: CampaignSet) -> list[float]:
@@ -319,6 +326,11 @@ def is_more(
         return False
     counts = [sign * measure(table[one.value], text) for one in order]
     return all(first > second for first, second in itertools.pairwise(counts))
+
+
+def amount_name(text: str) -> str:
+    """Return the field of a campaign that a text is about; empty if it may be another."""
+    return "spend" if _SPEND.search(text) else "volume" if _VOLUME.search(text) else ""
 
 
 def measure(one: CampaignSet, text: str) -> float:

@@ -419,7 +419,7 @@ def unknown_gifts(text: str, known: frozenset[str]) -> list[str]:
 
 _GENERAL_TEXT: Final = """
 every each all many several some more customer customers people clients new kind kinds range variety mix
-number choice sorts types different
+number choice sorts types different than up over least nearly almost about around roughly only just
 """
 _GENERAL: Final = frozenset(_GENERAL_TEXT.split())
 """Words beside a gift that are none."""

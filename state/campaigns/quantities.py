@@ -29,7 +29,7 @@ _ROUND: Final = {
     r"(?:a |one |une? |ein )?(?:dozen|dutzend|docena|douzaine)": (12, ""),
     r"(?:dozens|dutzende|docenas|douzaines)": (24, "more"),
     r"(?:hundreds|hunderte|cientos|centaines)": (200, "more"),
-    r"(?:thousands|tausende|miles|milliers)": (2_000, "more"),
+    r"(?:thousands|tausende|miles(?= de )|milliers)": (2_000, "more"),
 }
 """Words for round numbers, with the number and its bound."""
 _BEFORE: Final = {
@@ -45,6 +45,8 @@ BOUND: Final = re.compile(
     re.IGNORECASE,
 )
 """Words before a figure that say how near it is."""
+_LONGEST_BOUND: Final = 40
+"""Characters before a figure in which such words stand."""
 BOUND_FIGURE: Final = re.compile(rf"\b(?:{'|'.join(_BEFORE.values())})[ ]{{1,3}}[$€£¥]? ?\d", re.IGNORECASE)
 """The same with a figure behind it."""
 _SPLIT_DIGITS: Final = re.compile(
@@ -169,5 +171,5 @@ def _share_step(shown: str) -> float:
 
 
 def _bound(before: str) -> str:
-    match = BOUND.search(before)
+    match = BOUND.search(before, max(0, len(before) - _LONGEST_BOUND))
     return next(name for name, word in zip(_BEFORE, match.groups(), strict=True) if word) if match else ""

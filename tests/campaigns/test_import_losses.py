@@ -1,6 +1,7 @@
 """Parts of a file of campaigns that are not imported are named in the report (E29)."""
 
 import io
+import re
 import zipfile
 from collections.abc import AsyncIterator, Sequence
 from importlib import import_module
@@ -9,6 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
+from callsheet.state.errors import Invalid
+from callsheet.tools.campaigns.workbooks import SheetTable
 from tests.campaigns.test_import_of_libraries import import_file, library_of
 
 HEAD = "id,company,channel,date"
@@ -32,6 +35,7 @@ def workbook(*sheets: list[list[Any]], formats: Sequence[str] = ()) -> bytes:
 
 
 SHEET = [HEAD.split(","), ROW.split(",")]
+FORM = [[*SHEET[0], "brand", "offer"]]
 NOTES = [["Read me"], ["Exported by finance, date and channel as booked"], ["Company names are invented"]]
 
 
@@ -55,6 +59,7 @@ WORKBOOKS: list[tuple[str, str | bytes, str, str]] = [
         ("a.xlsx", workbook(SHEET, SHEET), "notes", "'Sheet 2' is not read, only 'Sheet 1'"),
         ("a.xlsx", workbook([], SHEET, SHEET), "notes", "'Sheet 3' is not read, only 'Sheet 2'"),
         ("a.xlsx", workbook(NOTES, SHEET), "notes", "'Sheet 1' is not read, only 'Sheet 2'"),
+        ("a.xlsx", workbook(SHEET, FORM), "notes", "'Sheet 2' is not read, only 'Sheet 1'"),
         ("a.xlsx", workbook([[*SHEET[0], None], [*SHEET[1], "lost"]]), "notes", "column 5 has cells"),
         ("a.xlsx", workbook([["2026"], *SHEET]), "notes", "names of the columns are in line 2"),
         ("a.xlsx", workbook([[*SHEET[0], "offer"], [*SHEET[1], "=1+1"]]), "warnings", "a formula"),
@@ -176,3 +181,17 @@ def small_workbook() -> bytes:
                 small.writestr(name, book.read(name))
     assert len(target.getvalue()) < io.DEFAULT_BUFFER_SIZE / 2
     return target.getvalue()
+
+
+def test_a_formula_without_a_result_may_have_a_prefix() -> None:
+    source = zipfile.ZipFile(io.BytesIO(workbook([[*SHEET[0], "spend"], [*SHEET[1], "=1+1"]])))
+    target = io.BytesIO()
+    with zipfile.ZipFile(target, "w") as book:
+        for name in source.namelist():
+            part = source.read(name)
+            if "/worksheets/" in name:
+                part = re.sub(rb"<(/?)(\w)", rb"<\1x:\2", part).replace(b"xmlns=", b"xmlns:x=")
+            book.writestr(name, part)
+    [(_, row)] = SheetTable(target.getvalue()).rows()
+    assert not isinstance(row, Invalid)
+    assert isinstance(row["spend"], Invalid)

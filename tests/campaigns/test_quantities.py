@@ -1,13 +1,15 @@
 """Numbers, days and trends in statements about campaigns (E-R9)."""
 
+import time
 from datetime import date
 from typing import Any
 
 import pytest
 
-from callsheet.state.campaigns.answers import Statement, problems
+from callsheet.state.campaigns.answers import Statement, is_supported_question, problems
 from callsheet.state.campaigns.days import days_in
 from callsheet.state.campaigns.evidence import evidence_of
+from callsheet.state.campaigns.mentions import unknown_gifts
 from callsheet.state.campaigns.quantities import quantities
 from callsheet.state.number_words import numbers_in_words
 from tests.doubles.campaigns import campaign
@@ -167,3 +169,51 @@ def test_a_share_of_spend_is_recomputed() -> None:
     assert problems(Statement(text="Email has 80 % of the spend."), evidence) == []
     assert problems(Statement(text="Email has 70 % of the spend."), evidence)
     assert problems(Statement(text="The three campaigns are on 2 channels."), evidence) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "is_true"),
+    [
+        ("c-0001 had a spend of more than $150.", True),
+        ("c-0001 had a spend of over $40,000.", False),
+        ("c-0001 had a volume of less than 60,000.", True),
+        ("c-0001 had a volume of less than 40,000.", False),
+        ("c-0001 promises more than 20 shops.", True),
+        ("c-0001 gives more than $500 for a bike.", True),
+        ("c-0001 promises more than 3,000 shops.", False),
+    ],
+)
+def test_more_or_less_than_a_figure_needs_the_amount_itself(text: str, is_true: bool) -> None:  # noqa: FBT001
+    one = campaign("c-0001", spend=200.0, volume=50_000, offer="Now in 21 shops: $600 for a bike").model_dump(
+        mode="json"
+    )
+    result = {"by": "filter", "count": 1, "campaigns": (one,), "detectedFilters": {}}
+    reasons = problems(Statement(text=text, campaigns=["c-0001"]), evidence_of([result]))
+    assert (reasons == []) is is_true
+
+
+@pytest.mark.parametrize("blank", ["\u00a0", "\u202f"])
+def test_thousands_may_be_parted_by_a_blank_that_does_not_break(blank: str) -> None:
+    result = {"by": "filter", "count": 1_234, "campaigns": (), "detectedFilters": {}}
+    assert problems(Statement(text=f"1{blank}234 campaigns match."), evidence_of([result])) == []
+
+
+def test_a_text_of_figures_alone_is_read_in_linear_time() -> None:
+    start = time.perf_counter()
+    assert len([*quantities("1 " * 2_000)]) == 2_000
+    assert time.perf_counter() - start < 5
+
+
+def test_miles_of_a_card_are_no_thousands_in_spanish() -> None:
+    assert [*quantities("They promise bonus miles and more miles.")] == []
+    [one] = quantities("Hay miles de campañas.")
+    assert one.fits(3_000)
+
+
+def test_words_for_more_are_no_gift() -> None:
+    assert unknown_gifts("It offers more than 60,000 miles.", frozenset({"miles"})) == []
+
+
+def test_no_words_are_no_question() -> None:
+    assert not is_supported_question(" ", CHANNELS)
+    assert is_supported_question("Which of the 30 are by email?", CHANNELS)

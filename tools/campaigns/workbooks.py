@@ -19,8 +19,9 @@ from callsheet.tools.campaigns.column_names import LEADING, MAX_NAMED, ColumnNam
 MAX_SHEET_BYTES: Final = 1_000_000_000
 """Bytes of a workbook when it is unpacked."""
 _FORMAT_CODES: Final = re.compile(r'\[\$([^\]-]{1,4})[^\]]{0,20}\]|"([^"]{1,4})"|US\$|[€£¥]|\$(?!-)')
-_FORMULA: Final = re.compile(rb"<f[ />]")
-_FORMULA_BYTES: Final = 3
+_FORMULA: Final = re.compile(rb"<(?:\w{1,20}:)?f[ />]")
+"""The beginning of a formula; some programs write a prefix, as in `<x:f>`."""
+_FORMULA_BYTES: Final = 24
 _PIECE: Final = 200_000
 """Bytes of a part that are searched together."""
 
@@ -34,15 +35,21 @@ class _NameRow(NamedTuple):
 
 
 class _Top(NamedTuple):
-    """A sheet by its position, its first row with texts, and the one that names its columns."""
+    """A sheet by its place, its first row with texts, the one of names, and whether any row follows."""
 
     sheet: int
     begin: int
     names: _NameRow
+    has_rows: bool
+
+    def rank(self) -> tuple[bool, int]:
+        """Return the rank of the sheet as a table: an empty form may name more fields than the table."""
+        count = self.names.rank[0]
+        return self.has_rows and count > 0, count
 
 
 class SheetTable:
-    """Cells of the sheet of a workbook that names the most fields of a campaign; of equals, the first."""
+    """Cells of the sheet with rows that names the most fields of a campaign; of equals, the first."""
 
     semicolons = False
 
@@ -56,7 +63,7 @@ class SheetTable:
                 "no sheet of the workbook has names of columns", remedy="put id, company, … in row 1"
             )
         # A sheet of notes may stand before the table: of several, the one that names the most fields.
-        best = max(tops, key=lambda top: top.names.rank[0])
+        best = max(tops, key=_Top.rank)
         self._sheet, self._first = best.sheet, best.names.number
         self._names = ColumnNames(best.names.cells)
         if best.begin < self._first:
@@ -76,7 +83,7 @@ class SheetTable:
     def rows(self) -> Iterator[tuple[int, Row]]:
         """Yield the rows below the names."""
         for number, cells in enumerate(self._cells(self._sheet), 1):
-            if number > self._first and any(cell not in {None, ""} for cell in cells):
+            if number > self._first and _is_filled(cells):
                 yield number, self._names.row(cells, None)
 
     def _check_parts(self) -> bool:
@@ -100,7 +107,11 @@ class SheetTable:
             for number, cells in islice(enumerate(self._cells(sheet), 1), LEADING)
             if any(isinstance(cell, str) and cell.strip() for cell in cells)
         ]
-        return _Top(sheet, lines[0].number, max(lines, key=lambda one: one.rank)) if lines else None
+        if not lines:
+            return None
+        names = max(lines, key=lambda one: one.rank)
+        below = islice(self._cells(sheet), names.number, None)
+        return _Top(sheet, lines[0].number, names, any(map(_is_filled, below)))
 
     def _cells(self, sheet: int) -> Iterator[list[Any]]:
         """Yield the cells of each row of a sheet."""
@@ -122,6 +133,10 @@ class SheetTable:
             return openpyxl.load_workbook(
                 io.BytesIO(self._content), read_only=True, data_only=values, keep_links=False
             )
+
+
+def _is_filled(cells: Iterable[Any]) -> bool:
+    return any(cell not in {None, ""} for cell in cells)
 
 
 def _rows(sheets: Iterable[Any]) -> Iterator[list[Any]]:

@@ -92,6 +92,11 @@ function actionsOf(value: Fields): Action[] {
   });
 }
 
+/** What somebody is asked to approve, for a key: the steps of each plan of a video are s1, s2, …, whatever they do. */
+export function planKey(actions: Action[]): string {
+  return JSON.stringify(actions.map(({ name, args }) => [name, args]));
+}
+
 function decisionTypes(schema: Schema | undefined): string[] {
   const alternatives = schema?.anyOf ?? (schema ? [schema] : []);
   const items = alternatives.map((one) => one.properties?.decisions?.items?.properties?.type?.enum).find(Boolean);

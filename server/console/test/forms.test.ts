@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { answerInWords, approveAll, askOf, choose, decide, rejectAll, schemaOf, sentenceOf, takesWords } from "../src/interrupts.ts";
+import { answerInWords, approveAll, askOf, choose, decide, planKey, rejectAll, schemaOf, sentenceOf, takesWords } from "../src/interrupts.ts";
 import { fieldsOf, readForm, typedOf } from "../src/schema.ts";
 import type { Schema } from "../src/types.ts";
 
@@ -141,4 +141,13 @@ test("an answer is described in a few words", () => {
     [true, "1 and 3", { decisions: [type("approve")] }, { decisions: [type("approve"), type("skip"), type("approve")] }, { resume: false }, { facts: ["a", "b"] }].map(answerInWords),
     ["yes", "1 and 3", "approved", "approved 2, skipped 1", "cancelled", "chose 2"],
   );
+});
+
+test("two plans with steps of the same ids have keys of their own, and a refused answer keeps that of its plan", () => {
+  const plan = (prompt: string, problem = "") => {
+    const ask = askOf({ steps: ["s1"], problem, action_requests: [{ name: "editScene", args: { sceneId: "scene-1", prompt }, description: `${problem}Making scene-1 ${prompt}` }] });
+    return ask.form === "actions" ? planKey(ask.actions) : "";
+  };
+  assert.notEqual(plan("blue"), plan("red"));
+  assert.equal(plan("blue", "No such colour. "), plan("blue"));
 });

@@ -1,6 +1,6 @@
 // The answer to an interrupt as a form: choose, approve or edit calls, yes or no, a schema's fields, or words.
 import { useState } from "preact/hooks";
-import { type Action, approveAll, askOf, choose, decide, rejectAll, type Choice } from "../interrupts.ts";
+import { type Action, approveAll, askOf, choose, decide, planKey, rejectAll, type Choice } from "../interrupts.ts";
 import { count, line } from "../format.ts";
 import { takeFocus } from "../keyboard.ts";
 import { mayWrite } from "../store.ts";
@@ -122,7 +122,7 @@ function ActionRow({ action, index, kept, keep, canSkip }: { action: Action; ind
 }
 
 function ActionsForm({ value, thread, actions, canSkip, busy, onAnswer }: AnswerProps & { actions: Action[]; canSkip: boolean }) {
-  const [kept, keep, markSent] = useKept<Edits>(`${thread} ${(value.steps ?? actions.map((one) => one.title)).join()}`, { args: {}, typed: {}, open: [], left: [] }, Boolean(value.problem));
+  const [kept, keep, markSent] = useKept<Edits>(`${thread} ${(value.steps ?? []).join()} ${planKey(actions)}`, { args: {}, typed: {}, open: [], left: [] }, Boolean(value.problem));
   const [rejecting, reject] = useState(false);
   const [reason, setReason] = useState("");
   const { left } = kept;

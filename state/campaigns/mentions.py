@@ -410,6 +410,8 @@ def unknown_gifts(text: str, known: frozenset[str]) -> list[str]:
         ):
             gifts.append(" ".join([match[0], *words]))
     for match in _GIVING.finditer(text):
+        if text[match.end() :].startswith("?"):
+            continue  # "Which offers do you mean?"
         given = _WORD.findall(_AFTER_GIVEN.split(match[1])[0])
         words = [word for word in given if word.casefold() not in _SMALL | _GENERAL]
         if words and not any(word[:PREFIX].casefold() in known for word in words):

@@ -214,6 +214,10 @@ def test_words_for_more_are_no_gift() -> None:
     assert unknown_gifts("It offers more than 60,000 miles.", frozenset({"miles"})) == []
 
 
+def test_a_question_about_offers_names_none() -> None:
+    assert unknown_gifts("Which offers do you mean?", frozenset()) == []
+
+
 def test_no_words_are_no_question() -> None:
     assert not is_supported_question(" ", CHANNELS)
     assert is_supported_question("Which of the 30 are by email?", CHANNELS)

@@ -405,7 +405,8 @@ async def test_an_edit_that_the_tool_rejects_repeats_the_question_with_the_reaso
         await resume_with(video, {"decisions": [{"type": "edit", "edited_action": action}]})
         if seconds == "soon":
             assert (await video.execution(name))["status"] == "planned"
-            assert "durationSeconds" in (await open_question(video))["problem"]
+            problem = "“Changing the length” cannot be done as edited. Duration seconds: "
+            assert (await open_question(video))["problem"].startswith(problem)
     assert (await video.wait_for_end(name))["success"]
     assert (await video.scenes())[0]["durationInFrames"] == 30
 

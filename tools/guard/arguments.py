@@ -11,6 +11,7 @@ fills in are dropped silently, other unknown names are dropped and told to the m
 import asyncio
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -123,6 +124,7 @@ SERVER_FIELDS: Final = frozenset(
 _WRAPPERS: Final = frozenset({"arguments", "args", "parameters", "params", "input"})
 _MAX_EXAMPLE: Final = 600
 """Characters of a corrected example."""
+_NEXT_WORD: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|_")
 _MAX_PROBLEMS: Final = 5
 """Wrong arguments that a message lists."""
 _MAX_NAMES: Final = 200
@@ -177,10 +179,10 @@ def problems_in_words(error: InvalidArguments) -> str:
 
 
 def _place_in_words(place: Sequence[int | str]) -> str:
-    """Return `("tracks", 1, "overlap")` as "Tracks 2, overlap"."""
+    """Return `("tracks", 1, "voiceId")` as "Tracks 2, voice id"."""
     words = "".join(f" {part + 1}" if isinstance(part, int) else f", {part}" for part in place)
-    plain = words.removeprefix(", ")
-    return plain[:1].upper() + plain[1:]
+    plain = _NEXT_WORD.sub(" ", words.removeprefix(", "))
+    return plain.capitalize()
 
 
 def corrected_example(tool: Tool, params: Mapping[str, Any], error: ValidationError) -> str:

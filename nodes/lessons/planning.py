@@ -91,9 +91,9 @@ class LessonPlanning(Planning):
     async def plan(
         self, workflow: WorkflowSpec[Any], state: LessonState, scope: Scope, answer: AIMessage
     ) -> Planned:
-        """Return the plan of every call; the refusal of an earlier answer is over."""
+        """Return the plan of every call; with the turn's first, the refusal of an earlier answer is over."""
         planned = await super().plan(workflow, state, scope, answer)
-        return planned._replace(state={"problem": ""})
+        return planned if state.get("results") else planned._replace(state={"problem": ""})
 
     async def _reopened_update(self, state: LessonState, runtime: Runtime[Context]) -> dict[str, Any] | None:
         """Return the choice of the proposed facts once more, as a question or made; None for other words.

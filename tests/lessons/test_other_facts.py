@@ -160,16 +160,19 @@ async def test_facts_that_were_offered_are_not_offered_again_whatever_words_a_mo
     assert first["facts"][0]["concept"] in error
 
 
+@pytest.mark.parametrize("is_message", [True, False])
 async def test_the_question_says_that_there_are_no_other_facts_and_the_wish_is_in_the_conversation(
-    chat: LessonChat,
+    chat: LessonChat, *, is_message: bool
 ) -> None:
     """B54: a person who answers the form sees neither steps nor the model's words."""
     await chat.send(
         "My student is 10. Plants make their own food. Leaves take in carbon dioxide through tiny holes "
         "called stomata. Roots take up water from the soil."
     )
-    state = await chat.answer({"decisions": [{"type": "reject", "message": "more about the roots"}]})
+    wish = "more about the roots"
+    rejection = {"decisions": [{"type": "reject", "message": wish}]}
+    state = await (chat.send(wish) if is_message else chat.answer(rejection))
     assert (
         "has no other facts about that. Choose from the proposed ones" in pending_question(state)["problem"]
     )
-    assert any(one.type == "human" and one.text == "more about the roots" for one in state["messages"])
+    assert any(one.type == "human" and one.text == wish for one in state["messages"])

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from callsheet.graphs import fact_narration
-from callsheet.providers.offline.lessons.facts import sentences, sheet
+from callsheet.providers.offline.lessons.facts import sentences
 from callsheet.server.cli.rendering import lesson_parts, question_parts
 from callsheet.state.lessons.facts import new_fact, not_offered
 from callsheet.storage import Storage
@@ -16,7 +16,7 @@ from tests.doubles.chat_double import Say
 from tests.lessons.lesson_chat import LessonChat, pending_question
 from tests.lessons.lesson_client import LessonClient
 from tests.lessons.lesson_material import material
-from tests.lessons.lesson_model import OPENAI, LessonModel, lesson_model
+from tests.lessons.lesson_model import lesson_model
 
 __all__ = ["lesson_model"]
 
@@ -142,22 +142,6 @@ def test_a_footnote_makes_no_other_statement_of_a_sentence(passage: str, *, is_o
     """B54: nor do case and signs."""
     fact = new_fact("Salt", passage)
     assert not_offered([fact], ["Most salt is not food. Only 6 % of it is eaten."]) == ((fact,) * is_other)
-
-
-async def test_facts_that_were_offered_are_not_offered_again_whatever_words_a_model_asks_in(
-    opened: Storage, lesson_model: LessonModel
-) -> None:
-    """B54: the tool leaves them out, so that it does not matter how the person said it."""
-    chat = LessonChat(opened, OPENAI)
-    lesson_model.script(extract_call(content=PLANTS))
-    first = pending_question(await chat.send(f"A lesson, please: {PLANTS}"))
-    lesson_model.fact_sheet_fields = {"facts": sheet(lesson_model.fact_requests[0])["facts"]}
-    lesson_model.script(extract_call(guidance="something else"), Say("I found nothing else."))
-    state = await chat.send("are there any others?")
-    assert await chat.version_count("facts") == 1
-    assert ids(pending_question(state)["facts"]) == ids(first["facts"])
-    [error] = [one.text for one in state["messages"] if one.type == "tool" and "no other facts" in one.text]
-    assert first["facts"][0]["concept"] in error
 
 
 @pytest.mark.parametrize("is_message", [True, False])

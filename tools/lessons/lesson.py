@@ -11,7 +11,7 @@ from callsheet.state.errors import Conflict, Invalid, Unavailable
 from callsheet.state.lessons import narration, student
 from callsheet.state.lessons.facts import Fact, new_fact, not_offered, shortfall
 from callsheet.state.lessons.narration import Narration, Segment
-from callsheet.state.lessons.selection import fact_offer
+from callsheet.state.lessons.selection import OTHERS, fact_offer
 from callsheet.state.lessons.student import Student
 from callsheet.state.versions import Version
 from callsheet.tools.call import Call, Scope
@@ -76,11 +76,10 @@ def create_extract_tool(web: WebClient) -> Tool:
         source = source or await _read_content(args.content, web, call.scope)
         preferences = _extraction_preferences(args, source, previous, await _newest(call, "student"))
         extraction = await fact_finding.extract_facts_cached(source, preferences, call, _report)
-        known = extraction.facts
         if preferences.avoid:
-            extraction = _other_facts(extraction, preferences.avoid, previous)
+            extraction = _other_facts(extraction, args.guidance, preferences.avoid, previous)
         if not extraction.facts:
-            raise _no_facts(source, known, other=bool(previous and args.guidance))
+            raise _no_facts(source, other=bool(previous and args.guidance))
         data, result = _extraction_data(extraction, source)
         ids = {fact.id for fact in extraction.facts}
         earlier = [fact for fact in proposed_facts(previous) if fact["id"] not in ids]
@@ -285,14 +284,17 @@ async def _read_content(content: str, web: WebClient, scope: Scope) -> Source:
     return await web_sources.fetch_source(page, web, _report, owner=scope.owner)
 
 
-def _other_facts(extraction: Extraction, avoid: Sequence[str], previous: Version | None) -> Extraction:
+def _other_facts(
+    extraction: Extraction, guidance: str | None, avoid: Sequence[str], previous: Version | None
+) -> Extraction:
     """Return the facts that were not proposed yet, few or many; the lesson is about what it was about."""
     data = previous.data if previous else {}
     fresh = not_offered(extraction.facts, avoid)
     few = shortfall(extraction.facts)
     return replace(
         extraction,
-        facts=fresh,
+        # Where a person named a subject, a known fact about it is a better answer than none.
+        facts=fresh if fresh or guidance == OTHERS else extraction.facts,
         warnings=tuple(one for one in extraction.warnings if one not in few),
         topic=data.get("topic") or extraction.topic,
         objective=data.get("learningObjective") or extraction.objective,
@@ -328,13 +330,11 @@ def proposed_facts(previous: Version | None) -> list[dict[str, Any]]:
     return [*newest, *previous.data.get("earlier", ())][:_MAX_EARLIER]
 
 
-def _no_facts(source: Source, known: Sequence[Fact], *, other: bool) -> Invalid:
-    """Return the error for a search without a result; `known` are the facts that were offered before."""
+def _no_facts(source: Source, *, other: bool) -> Invalid:
     if other:
-        names = ", ".join(fact.concept for fact in known)
         return Invalid(
             f"{source.name} has no other facts about that",
-            remedy=f"choose from the proposed ones{f' ({names})' if names else ''}, or add some",
+            remedy="choose from the proposed ones, or add some",
         )
     return Invalid(f"{source.name} contains no facts", remedy="give complete sentences about a subject")
 

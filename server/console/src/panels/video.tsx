@@ -28,7 +28,7 @@ export function Picture({ src, title, width }: { src: string; title: string; wid
 
 /** Moves a scene; while that is not possible it keeps the focus of a keyboard. */
 function MoveButton({ label, off, onMove, children }: { label: string; off: boolean; onMove: () => void; children: string }) {
-  return <button type="button" class="icon-button" aria-label={label} aria-disabled={off} onClick={() => off || onMove()}>{children}</button>;
+  return <button type="button" class="icon-button" aria-label={label} disabled={!mayWrite.value} aria-disabled={off} onClick={() => off || onMove()}>{children}</button>;
 }
 
 function SceneCard({ props, scene, last, playing, onPlay, onMove }: {

@@ -269,7 +269,8 @@ export function withStep(items: Item[], event: StepEvent): Item[] {
     id: event.stepId,
     tool: event.tool,
     name: event.name || known?.name || "",
-    status: event.status,
+    // An event may come late, after the state was read: what is done runs no more.
+    status: known?.status === "completed" && event.status === "in-progress" ? known.status : event.status,
     input: event.input ?? known?.input ?? null,
     output: event.output ?? known?.output ?? null,
     error: errorText(event.error) || (isDone(event.status) ? "" : (known?.error ?? "")),

@@ -143,6 +143,7 @@ test("a page is made, and an element of it is marked and changed", async () => {
   const tab = await open(offline, "/");
   await start(tab, "page_builder", EXAMPLES.page_builder);
   await changed(tab, "Changed:");
+  await settle(tab);
   await tab.getByLabel("Select an element").selectOption("heading-1");
   await tab.getByLabel("Text of heading-1").fill("Bread at four");
   await tab.getByRole("button", { name: "Save the text" }).click();
@@ -421,7 +422,7 @@ test("two versions of an ad are compared by ear at equal loudness, and a switch 
   await until(async () => (await second()) > place, "it plays on");
   assert.equal(await heard.getByRole("button", { name: "B · v2" }).getAttribute("aria-pressed"), "true");
   await tab.getByText(/A -16\.\d LUFS, B -16\.\d LUFS: both are played as loud/).waitFor();
-  await tab.getByRole("button", { name: "Pause" }).click();
+  await tab.getByLabel("Pause", { exact: true }).click();
   assert.deepEqual(await faultsOf(tab), []);
   await picture(tab, "compare");
 });
